@@ -1,0 +1,194 @@
+"""Fine-tunes a model on a task, for one or several replicas (seeds) at once."""
+
+import dataclasses
+import math
+import pathlib
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from absl import logging
+from flax import nnx
+from ml_collections import ConfigDict
+
+from discipline_jax.models.huggingface import build_model
+from discipline_jax.models.initialise import initial_params, word_embeddings
+from discipline_jax.plan import Plan, describe, make_plan
+from discipline_jax.tasks.metrics import METRICS
+from discipline_jax.training import loop
+from discipline_jax.training.checkpoints import Checkpoints
+from discipline_jax.training.logs import MetricsLog
+from discipline_jax.training.optimizers import make_optimizer, make_schedule
+from discipline_jax.training.sharding import BATCH, put, replicated, state_shardings
+from discipline_jax.training.state import TrainState, first_best, replica_groups, update_best
+from discipline_jax.training.steps import DeviceData, make_eval_step, make_train_step
+from discipline_jax.versions import versions
+from discipline_jax.workdir import Workdir
+
+
+def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+  """Trains on the task's training part, keeps the best parameters on validation, and scores them on test.
+
+  A run that was stopped goes on from its last checkpoint, and a finished one is only shown.
+
+  Args:
+    config: see `defaults.finetune`.
+    workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, result.json.
+    dry_run: only say what would run.
+  """
+  if dry_run:
+    print(describe(make_plan(config), workdir))
+    return
+  with Workdir(workdir, config) as run:
+    result = run.result()
+    if result is None:
+      result = _train(make_plan(config), run)
+      run.write_result(result)
+    if jax.process_index() == 0:
+      print(table(result))
+
+
+def table(result: dict) -> str:
+  """A finished run in a few lines."""
+  def scores(part: str) -> str:
+    values = result[part]
+    each = ", ".join(f"{score:.1f}" for score in values["runs"])
+    return f"{values['mean']:5.1f} ± {values['std']:.1f}   ({each})" if len(values["runs"]) > 1 else f"{values['mean']:5.1f}"
+
+  rows = {
+      "task": f"{result['task']} ({result['metric']})",
+      "model": f"{result['model'] or 'no checkpoint'}, {result['init']}, token map {result['token_map']}",
+      "validation": scores("validation"),
+      "test": scores("test"),
+      "best step": f"{', '.join(str(step) for step in result['best_steps'])} of {result['steps']}",
+      "time": f"{result['seconds']:.0f} s on {result['device']}"
+              + (f", {result['examples_per_second']:.1f} training examples/s" if result["examples_per_second"] else ""),
+  }
+  if result["collapsed"]:
+    rows["collapsed"] = "a replica predicts one class for every validation sample; lower train.learning_rate, or try another seed"
+  return "\n".join(f"{name:11} {value}" for name, value in rows.items())
+
+
+def _train(plan: Plan, run: Workdir) -> dict:
+  started = time.perf_counter()
+  config, mesh = plan.config, plan.mesh
+  optimizer = make_optimizer(config.train, plan.num_steps)
+  forward = make_forward(plan)
+  checkpoints = Checkpoints(run.path / "checkpoints")
+  groups = replica_groups(len(plan.seeds))
+  states = [initial_state(plan, optimizer, group) for group in groups]
+  bests = [first_best(state.params, len(state.step)) for state in states]
+  first_step = checkpoints.latest_step or 0
+  if first_step:
+    logging.warning("Going on from step %d of %s", first_step, run.path)
+    saved = checkpoints.restore({"states": states, "bests": bests})
+    states, bests = saved["states"], saved["bests"]
+  data = [device_data(plan, group) for group in groups]
+  compiled_step = make_train_step(forward, optimizer, mesh, states[0])
+  eval_step = make_eval_step(forward, mesh, states[0].params)
+  take_best = jax.jit(update_best, donate_argnums=0)
+  log = MetricsLog(run.path, first_step)
+
+  def train_step(states: list[TrainState], step: int) -> tuple[list[TrainState], list[dict]]:
+    batch = plan.batches.at(step)
+    pairs = [compiled_step(state, part, place_batch(plan, batch[group])) for state, part, group in zip(states, data, groups, strict=True)]
+    return [state for state, _ in pairs], [metrics for _, metrics in pairs]
+
+  def score(params: list[dict], split: str, step: int, max_examples: int = -1) -> tuple[list[float], bool]:
+    indices = np.stack([getattr(part, split) for part in plan.splits])
+    indices = indices if max_examples == -1 else indices[:, :max_examples]
+    logits = np.concatenate([predict(plan, eval_step, *one, indices[group]) for *one, group in zip(params, data, groups, strict=True)])
+    scores = []
+    for replica, (rows, logit) in enumerate(zip(indices, logits, strict=True)):
+      labels = plan.features.labels[rows]
+      scores.append(METRICS[plan.task.metric](labels, logit))
+      loss = float(np.mean(optax.softmax_cross_entropy_with_integer_labels(logit, labels)))
+      log.write(step, split, replica, loss=loss, **{plan.task.metric: scores[-1]})
+    return scores, any(len(np.unique(logit.argmax(-1))) == 1 for logit in logits)
+
+  def evaluate(states: list[TrainState], step: int) -> None:
+    scores, _ = score([state.params for state in states], "validation", step, config.eval.max_examples)
+    for i, (state, group) in enumerate(zip(states, groups, strict=True)):
+      bests[i] = take_best(bests[i], state, put(np.array(scores[group], np.float32), replicated(mesh)))
+
+  states, examples_per_second = loop.run(
+      states, first_step=first_step, num_steps=plan.num_steps, train_step=train_step, evaluate=evaluate,
+      tree_to_save=lambda states: {"states": states, "bests": bests},
+      every=loop.Every(config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps),
+      schedule=make_schedule(config.train, plan.num_steps), log=log, checkpoints=checkpoints,
+      examples_per_step=len(plan.seeds) * config.train.batch_size)
+  best_params = [best.params for best in bests]
+  validation, collapsed = score(best_params, "validation", plan.num_steps)
+  test, _ = score(best_params, "test", plan.num_steps)
+  log.close()
+  checkpoints.close()
+  return {
+      "mode": "finetune", "task": plan.task.name, "metric": plan.task.metric, "model": config.model.checkpoint,
+      "init": config.model.init, "token_map": config.token_map.kind, "replicas": len(plan.seeds),
+      "validation": _summary(validation), "test": _summary(test), "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
+      "steps": plan.num_steps, "collapsed": collapsed,
+      "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
+      "seconds": time.perf_counter() - started, "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}", "versions": versions()}
+
+
+def make_forward(plan: Plan):
+  """The classifier as a pure function (params, ids, attention_mask, dropout_key) -> logits."""
+  config = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
+  graph, abstract = nnx.split(nnx.eval_shape(lambda: build_model(config, plan.head, jax.random.key(0), plan.dtype)))
+
+  def forward(params: dict, ids: jax.Array, attention_mask: jax.Array, dropout_key: jax.Array | None) -> jax.Array:
+    state = nnx.State(abstract)
+    nnx.replace_by_pure_dict(state, params)
+    return nnx.merge(graph, state)(ids, attention_mask=attention_mask, dropout_key=dropout_key)
+
+  return forward
+
+
+def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: slice) -> TrainState:
+  """A group of replicas at step 0, on the mesh, with the embedding rows that their task can reach."""
+  replicas = []
+  for seed, sub_table in zip(plan.seeds[group], plan.sub_tables[group], strict=True):
+    params = initial_params(plan.config.model.init, plan.model_config, plan.head, plan.checkpoint, seed)
+    embeddings = word_embeddings(params)
+    embeddings["weight"] = sub_table.cut(embeddings["weight"])
+    replicas.append(params)
+  params = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *replicas)
+  params = put(params, state_shardings(plan.mesh, params))
+
+  def init(params: dict) -> TrainState:
+    return TrainState(jnp.zeros(len(replicas), jnp.int32), params, jax.vmap(optimizer.init)(params))
+
+  return jax.jit(init, out_shardings=state_shardings(plan.mesh, jax.eval_shape(init, params)))(params)
+
+
+def device_data(plan: Plan, group: slice) -> DeviceData:
+  """The samples, and a group's token maps and seeds, whole on every device."""
+  whole = replicated(plan.mesh)
+  return DeviceData(
+      symbols=put(plan.features.symbols, whole), labels=put(plan.features.labels, whole),
+      lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
+      seeds=put(np.array(plan.seeds[group], np.int32), whole))
+
+
+def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
+  """Spreads the last axis of a batch's indices over the mesh."""
+  spec = jax.sharding.PartitionSpec(*[None] * (indices.ndim - 1), BATCH)
+  return put(indices, jax.sharding.NamedSharding(plan.mesh, spec))
+
+
+def predict(plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray) -> np.ndarray:
+  """Logits [replicas, samples, labels] of the samples `indices` [replicas, samples], in batches."""
+  shards = plan.mesh.shape[BATCH[0]] * plan.mesh.shape[BATCH[1]]
+  size = math.ceil(min(plan.config.eval.batch_size, indices.shape[1]) / shards) * shards
+  batches = []
+  for start in range(0, indices.shape[1], size):
+    rows = indices[:, start : start + size].astype(np.int32)
+    padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
+    batches.append(np.asarray(eval_step(params, data, place_batch(plan, padded)))[:, : rows.shape[1]])
+  return np.concatenate(batches, axis=1)
+
+
+def _summary(scores: list[float]) -> dict:
+  return {"mean": float(np.mean(scores)), "std": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, "runs": scores}

@@ -1,0 +1,190 @@
+"""The BERT encoder (Devlin et al. 2019) in Flax NNX, under Hugging Face's parameter names.
+
+The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its name in a checkpoint of
+`transformers.BertModel`: `encoder.layer.0.attention.self.query.weight`.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from discipline_jax.models.attention import attend
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.layers import ACTIVATIONS, Embedding, LayerNorm, Linear, dropout
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class EncoderOutput:
+  """Under Hugging Face's names.
+
+  Attributes:
+    last_hidden_state: [batch, length, hidden], or [batch, 1, hidden] with `first_only`.
+    pooler_output: [batch, hidden], tanh of a dense layer on the first position.
+    hidden_states: None, or the embeddings and every layer's output, num_hidden_layers + 1 arrays.
+    attentions: None, or every layer's attention weights after softmax [batch, heads, length, length].
+  """
+
+  last_hidden_state: Float[Array, "batch length hidden"]
+  pooler_output: Float[Array, "batch hidden"]
+  hidden_states: tuple[jax.Array, ...] | None = None
+  attentions: tuple[jax.Array, ...] | None = None
+
+
+class Encoder(nnx.Module):
+  """Token ids in, one vector a token out. `dtype` is the dtype of the arithmetic; weights stay float32."""
+
+  def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32):
+    self.config = config
+    self.dtype = dtype
+    self.embeddings = Embeddings(config, rngs)
+    self.encoder = Layers(config, rngs)
+    self.pooler = Pooler(config, rngs)
+
+  def __call__(
+      self,
+      ids: Int[Array, "batch length"],
+      *,
+      attention_mask: Int[Array, "batch length"] | None = None,
+      token_type_ids: Int[Array, "batch length"] | None = None,
+      dropout_key: jax.Array | None = None,
+      first_only: bool = False,
+      output_hidden_states: bool = False,
+      output_attentions: bool = False,
+  ) -> EncoderOutput:
+    """Runs the encoder.
+
+    Args:
+      ids: rows of the word-embedding table.
+      attention_mask: 1 for tokens, 0 for padding; all ones by default.
+      token_type_ids: segment of each token; zeros by default.
+      dropout_key: one PRNG key; None turns dropout off.
+      first_only: let the last layer compute the first position alone. What a classifier reads is the
+        same, and the rest of that layer's queries and its feed-forward network are not paid for.
+      output_hidden_states: keep every layer's output.
+      output_attentions: keep every layer's attention weights.
+    """
+    if ids.shape[1] > self.config.max_position_embeddings:
+      raise ValueError(
+          f"{ids.shape[1]} tokens a row, but the model has max_position_embeddings ="
+          f" {self.config.max_position_embeddings}; cut the sequences")
+    if token_type_ids is None:
+      token_type_ids = jnp.zeros_like(ids)
+    allowed = None if attention_mask is None else attention_mask.astype(bool)[:, None, None, :]
+    keys = _split(dropout_key, self.config.num_hidden_layers + 1)
+    x = self.embeddings(ids, token_type_ids, keys[0]).astype(self.dtype)
+    hidden_states, attentions = [x], []
+    for layer, key in zip(self.encoder.layer, keys[1:], strict=True):
+      is_last = len(hidden_states) == self.config.num_hidden_layers
+      x, weights = layer(x, allowed, key, num_queries=1 if first_only and is_last else None)
+      hidden_states.append(x)
+      attentions.append(weights)
+    return EncoderOutput(
+        last_hidden_state=x,
+        pooler_output=self.pooler(x),
+        hidden_states=tuple(hidden_states) if output_hidden_states else None,
+        attentions=tuple(attentions) if output_attentions else None,
+    )
+
+
+class Embeddings(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    std, size = config.initializer_range, config.hidden_size
+    self.word_embeddings = Embedding(config.vocab_size, size, std=std, rngs=rngs)
+    self.position_embeddings = Embedding(config.max_position_embeddings, size, std=std, rngs=rngs)
+    self.token_type_embeddings = Embedding(config.type_vocab_size, size, std=std, rngs=rngs)
+    self.LayerNorm = LayerNorm(size, eps=config.layer_norm_eps)
+    self.dropout_rate = config.hidden_dropout_prob
+
+  def __call__(self, ids: jax.Array, token_type_ids: jax.Array, key: jax.Array | None) -> jax.Array:
+    positions = self.position_embeddings.weight[...][None, : ids.shape[1]]
+    x = self.word_embeddings(ids) + self.token_type_embeddings(token_type_ids) + positions
+    return dropout(key, self.LayerNorm(x), self.dropout_rate)
+
+
+class Layers(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.layer = nnx.List([Layer(config, rngs) for _ in range(config.num_hidden_layers)])
+
+
+class Layer(nnx.Module):
+  """Self-attention and a feed-forward network, each with a residual and LayerNorm after it."""
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.attention = Attention(config, rngs)
+    self.intermediate = Intermediate(config, rngs)
+    self.output = AddAndNorm(config.intermediate_size, config, rngs)
+
+  def __call__(
+      self, x: Float[Array, "batch length hidden"], allowed: Bool[Array, "batch 1 1 length"] | None,
+      key: jax.Array | None, *, num_queries: int | None = None,
+  ) -> tuple[jax.Array, jax.Array]:
+    weights_key, attention_key, output_key = _split(key, 3)
+    context, weights = self.attention.self(x, allowed, weights_key, num_queries)
+    x = self.attention.output(context, x[:, :num_queries], attention_key)
+    return self.output(self.intermediate(x), x, output_key), weights
+
+
+class Attention(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.self = SelfAttention(config, rngs)
+    self.output = AddAndNorm(config.hidden_size, config, rngs)
+
+
+class SelfAttention(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    size, std = config.hidden_size, config.initializer_range
+    self.query = Linear(size, size, std=std, rngs=rngs)
+    self.key = Linear(size, size, std=std, rngs=rngs)
+    self.value = Linear(size, size, std=std, rngs=rngs)
+    self.num_heads = config.num_attention_heads
+    self.dropout_rate = config.attention_probs_dropout_prob
+
+  def __call__(
+      self, x: jax.Array, allowed: jax.Array | None, key: jax.Array | None, num_queries: int | None,
+  ) -> tuple[Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"]]:
+    return attend(
+        self.query(x[:, :num_queries]), self.key(x), self.value(x), allowed,
+        num_heads=self.num_heads, dropout_key=key, dropout_rate=self.dropout_rate)
+
+
+class Intermediate(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.dense = Linear(config.hidden_size, config.intermediate_size, std=config.initializer_range, rngs=rngs)
+    self.activation = ACTIVATIONS[config.hidden_act]
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    return self.activation(self.dense(x))
+
+
+class AddAndNorm(nnx.Module):
+  """LayerNorm(residual + dropout(dense(x))), the end of both halves of a layer."""
+
+  def __init__(self, in_features: int, config: ModelConfig, rngs: nnx.Rngs):
+    self.dense = Linear(in_features, config.hidden_size, std=config.initializer_range, rngs=rngs)
+    self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    self.dropout_rate = config.hidden_dropout_prob
+
+  def __call__(self, x: jax.Array, residual: jax.Array, key: jax.Array | None) -> jax.Array:
+    return self.LayerNorm(residual + dropout(key, self.dense(x), self.dropout_rate))
+
+
+class Pooler(nnx.Module):
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.dense = Linear(config.hidden_size, config.hidden_size, std=config.initializer_range, rngs=rngs)
+
+  def __call__(self, x: Float[Array, "batch length hidden"]) -> Float[Array, "batch hidden"]:
+    return jnp.tanh(self.dense(x[:, 0]))
+
+
+def _split(key: jax.Array | None, num: int) -> list[jax.Array | None]:
+  return [None] * num if key is None else list(jax.random.split(key, num))

@@ -1,0 +1,181 @@
+"""Loads a checkpoint in Hugging Face's format, from a directory or the hub, into a model of ours."""
+
+import json
+import pathlib
+import struct
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import logging
+from flax import nnx
+from safetensors import SafetensorError, safe_open
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig, read_config
+from discipline_jax.models.encoder import Encoder
+from discipline_jax.models.heads import Classifier, SequenceClassifier
+from discipline_jax.models.torch_file import read_torch_file
+
+_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+# Drawn anew where a checkpoint has none; every other weight must be there.
+_OPTIONAL = ("pooler.", "classifier.")
+
+Weights = Mapping[str, Callable[[], np.ndarray]]
+
+
+def load(
+    checkpoint: str, head: Classifier | None = None, *, dtype: jnp.dtype = jnp.float32, seed: int = 0,
+) -> Encoder | SequenceClassifier:
+  """Loads a BERT.
+
+  Args:
+    checkpoint: a directory in Hugging Face's format, or a model id of the hub.
+    head: None for the bare encoder, or the head to put on it.
+    dtype: dtype of the arithmetic; weights are float32.
+    seed: draws what the checkpoint lacks (pooler, head); which that was is logged.
+
+  Raises:
+    UserError: no such checkpoint, another architecture, a missing encoder weight, a wrong shape, a
+      broken file. The message names the file and the tensor.
+  """
+  directory = resolve(checkpoint)
+  config = read_config(directory)
+
+  def build(key: jax.Array) -> Encoder | SequenceClassifier:
+    return build_model(config, head, key, dtype)
+
+  graph, abstract = nnx.split(nnx.eval_shape(build, jax.random.key(seed)))
+  params = load_params(directory, config, nnx.to_pure_dict(abstract), lambda key: nnx.to_pure_dict(nnx.state(build(key))), seed)
+  nnx.replace_by_pure_dict(abstract, params)
+  return nnx.merge(graph, abstract)
+
+
+def build_model(config: ModelConfig, head: Classifier | None, key: jax.Array, dtype: jnp.dtype = jnp.float32) -> Encoder | SequenceClassifier:
+  """A model with all weights drawn: N(0, initializer_range^2), LayerNorm 1 and 0, biases 0 (Devlin et al. 2019)."""
+  rngs = nnx.Rngs(params=key)
+  if head is None:
+    return Encoder(config, rngs=rngs, dtype=dtype)
+  return SequenceClassifier(config, head.num_labels, rngs=rngs, dtype=dtype)
+
+
+def load_params(directory: pathlib.Path, config: ModelConfig, abstract: dict, draw: Callable[[jax.Array], dict], seed: int) -> dict:
+  """Returns a tree like `abstract` with the checkpoint's weights, and drawn ones where it has no pooler or head.
+
+  Args:
+    directory: in Hugging Face's format.
+    config: the checkpoint's.
+    abstract: nested dict of shapes, keyed as `nnx.to_pure_dict` keys it.
+    draw: key -> a whole tree drawn at random; only the leaves that are missing are computed.
+    seed: of that draw.
+  """
+  weights = open_weights(directory)
+  prefix = f"{config.model_type}."
+  found, missing = {}, []
+  for path, leaf in _flatten(abstract).items():
+    name = ".".join(str(part) for part in path).removeprefix("base_model.")
+    source = next((alias for alias in _aliases(name, prefix) if alias in weights), None)
+    if source is None:
+      missing.append((path, name))
+      continue
+    value = _read(weights, source, directory)
+    if value.shape != leaf.shape:
+      raise UserError(f"{source} has shape {list(value.shape)}, the config asks for {list(leaf.shape)}, {directory}; use the config.json made with these weights")
+    if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
+      raise UserError(f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again")
+    found[path] = jnp.asarray(value, jnp.float32)
+  lost = [name for _, name in missing if not name.startswith(_OPTIONAL)]
+  if lost:
+    raise UserError(f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the checkpoint is not a whole {config.model_type} encoder")
+  if missing:
+    logging.warning("Not in the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing))
+    drawn = jax.jit(lambda key: [_flatten(draw(key))[path] for path, _ in missing])(jax.random.key(seed))
+    found.update(zip((path for path, _ in missing), drawn, strict=True))
+  return _unflatten(found)
+
+
+def resolve(checkpoint: str) -> pathlib.Path:
+  """A local directory, or the hub's files of that id, downloaded into Hugging Face's cache."""
+  path = pathlib.Path(checkpoint).expanduser()
+  if path.is_dir():
+    return path
+  looks_local = checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1 or path.exists()
+  if looks_local:
+    raise UserError(
+        f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
+        " or give a hub id such as bert-base-uncased")
+  import huggingface_hub  # half a second, and only a hub id needs it
+
+  try:
+    return pathlib.Path(huggingface_hub.snapshot_download(
+        checkpoint, allow_patterns=["config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]))
+  except Exception as error:  # the hub's client raises its own, httpx's and the operating system's errors
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    raise UserError(
+        f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
+        " download its files by hand and give their directory as --config.model.checkpoint") from None
+
+
+def open_weights(directory: pathlib.Path) -> Weights:
+  """Maps each tensor's name in the checkpoint to a function that reads it."""
+  present = [name for name in _FILES if (directory / name).is_file()]
+  if not present:
+    raise UserError(f"no {' or '.join(_FILES[::2])} in {directory}; download the model's weights there")
+  path = directory / present[0]
+  if not path.name.endswith(".index.json"):
+    return _open_file(path)
+  try:
+    shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+    files = sorted(set(shards.values()))
+  except (ValueError, KeyError, TypeError, AttributeError):
+    raise UserError(f"not an index of weights, {path}; download it again") from None
+  weights: dict[str, Callable[[], np.ndarray]] = {}
+  for file in files:
+    if pathlib.PurePath(file).name != file or not (directory / file).is_file():
+      raise UserError(f"the shard {file} is missing, {path}; download it into the same directory")
+    weights.update(_open_file(directory / file))
+  absent = sorted(set(shards) - set(weights))
+  if absent:
+    raise UserError(f"{absent[0]} is not in {shards[absent[0]]}, {path}; download the shards again")
+  return weights
+
+
+def _open_file(path: pathlib.Path) -> Weights:
+  if path.suffix == ".bin":
+    return {name: (lambda array=array: array) for name, array in read_torch_file(path).items()}
+  try:
+    file = safe_open(path, framework="numpy")
+    return {name: (lambda name=name: file.get_tensor(name)) for name in file.keys()}
+  except (SafetensorError, OSError, struct.error) as error:
+    raise UserError(f"not a whole safetensors file ({error}), {path}; download it again") from None
+
+
+def _read(weights: Weights, name: str, directory: pathlib.Path) -> np.ndarray:
+  try:
+    return weights[name]()
+  except (SafetensorError, OSError) as error:
+    raise UserError(f"{name} cannot be read ({error}), {directory}; download the checkpoint again") from None
+
+
+def _aliases(name: str, prefix: str) -> list[str]:
+  """The names a weight may have: with and without the architecture's prefix, and TensorFlow's for LayerNorm."""
+  old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+  return [name, prefix + name, old, prefix + old]
+
+
+def _flatten(tree: dict, path: tuple = ()) -> dict[tuple, jax.Array]:
+  leaves = {}
+  for key, value in tree.items():
+    leaves.update(_flatten(value, (*path, key)) if isinstance(value, dict) else {(*path, key): value})
+  return leaves
+
+
+def _unflatten(leaves: Mapping[tuple, jax.Array]) -> dict:
+  tree: dict = {}
+  for path, value in leaves.items():
+    node = tree
+    for key in path[:-1]:
+      node = node.setdefault(key, {})
+    node[path[-1]] = value
+  return tree

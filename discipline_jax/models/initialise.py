@@ -1,0 +1,86 @@
+"""The paper's three starting points of a model, and the part of its embedding table that a task can reach."""
+
+import dataclasses
+import pathlib
+
+import jax
+import numpy as np
+from flax import nnx
+from jaxtyping import Float, Int32
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.heads import Classifier
+from discipline_jax.models.huggingface import build_model, load_params
+
+INITS = ("pretrained", "scratch", "re_emb")
+
+
+def initial_params(init: str, config: ModelConfig, head: Classifier, checkpoint: pathlib.Path | None, seed: int) -> dict:
+  """Parameters of a classifier, as a nested dict.
+
+  Args:
+    init: `pretrained` (the checkpoint's weights), `scratch` (all weights drawn), or `re_emb` (the
+      checkpoint's, but the word embeddings drawn).
+    config: sizes of the encoder.
+    head: the head, always drawn unless the checkpoint has one of this size.
+    checkpoint: directory in Hugging Face's format; unused by `scratch`.
+    seed: of everything that is drawn. The same seed draws the same head under every init.
+
+  Raises:
+    UserError: an unknown init, or one that needs a checkpoint where there is none.
+  """
+  def draw(key: jax.Array) -> dict:
+    return nnx.to_pure_dict(nnx.state(build_model(config, head, key)))
+
+  key = jax.random.key(seed)
+  if init not in INITS:
+    raise UserError(f"model.init = {init!r} is not one of: {', '.join(INITS)}")
+  if init == "scratch":
+    return jax.jit(draw)(key)
+  if checkpoint is None:
+    raise UserError(f"model.init = {init!r} needs --config.model.checkpoint, a Hugging Face directory or hub id; or set model.init=scratch")
+  params = load_params(checkpoint, config, jax.eval_shape(draw, key), draw, seed)
+  if init == "re_emb":
+    word_embeddings(params)["weight"] = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(key)
+  return params
+
+
+def word_embeddings(params: dict) -> dict:
+  """The sub-tree of a classifier's parameters that holds the word-embedding table."""
+  return params["base_model"]["embeddings"]["word_embeddings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SubTable:
+  """The rows of the embedding table that a task can touch.
+
+  A row that no input reads has no gradient, and the optimizers here leave a weight without gradient
+  where it is as long as there is no weight decay: training these rows alone and writing
+  them back is the same as training the whole table.
+
+  Attributes:
+    rows: their numbers in the whole table; no row twice.
+    lookup: for every symbol, the position of its row in `rows`.
+  """
+
+  rows: Int32[np.ndarray, " rows"]
+  lookup: Int32[np.ndarray, " symbols"]
+
+  @classmethod
+  def reachable(cls, symbol_rows: Int32[np.ndarray, " symbols"]) -> "SubTable":
+    """The smallest one for symbols that stand in these rows of the whole table."""
+    rows, lookup = np.unique(symbol_rows, return_inverse=True)
+    # As many rows as symbols, so that replicas whose maps collide differently still stack; nothing looks up the surplus.
+    spare = np.setdiff1d(np.arange(len(symbol_rows) + len(rows)), rows)[: len(symbol_rows) - len(rows)]
+    return cls(np.concatenate([rows, spare]).astype(np.int32), lookup.astype(np.int32))
+
+  @classmethod
+  def whole(cls, symbol_rows: Int32[np.ndarray, " symbols"], vocab_size: int) -> "SubTable":
+    return cls(np.arange(vocab_size, dtype=np.int32), symbol_rows.astype(np.int32))
+
+  def cut(self, table: Float[jax.Array, "vocab hidden"]) -> Float[jax.Array, "rows hidden"]:
+    return table[self.rows]
+
+  def write_back(self, table: Float[jax.Array, "vocab hidden"], trained: Float[jax.Array, "rows hidden"]) -> Float[jax.Array, "vocab hidden"]:
+    return table.at[self.rows].set(trained)

@@ -1,0 +1,67 @@
+"""The mesh (data, fsdp, tensor) and where on it each array of a training state lies."""
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from discipline_jax.errors import UserError
+
+AXES = ("data", "fsdp", "tensor")
+BATCH = ("data", "fsdp")  # the axes over which the rows of a batch are spread
+
+# How a weight's two axes [out, in] are spread, by the module that owns it (Megatron's columns, then rows).
+_COLUMNS = ("tensor", "fsdp")
+_ROWS = ("fsdp", "tensor")
+
+
+def make_mesh(data: int, fsdp: int, tensor: int) -> Mesh:
+  """A mesh over all devices of all processes; one axis may be -1, which takes what the others leave.
+
+  Raises:
+    UserError: sizes that do not multiply to the number of devices.
+  """
+  sizes, count = [data, fsdp, tensor], jax.device_count()
+  if sizes.count(-1) == 1:
+    sizes[sizes.index(-1)] = max(1, count // max(1, -int(np.prod(sizes))))
+  if min(sizes) < 1 or np.prod(sizes) != count:
+    raise UserError(f"mesh of data={data}, fsdp={fsdp}, tensor={tensor} does not fit {count} device(s); make the product {count}, one may be -1")
+  return jax.make_mesh(tuple(sizes), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+  return NamedSharding(mesh, PartitionSpec())
+
+
+def state_shardings(mesh: Mesh, state):
+  """Shardings for a tree of arrays that have a leading replica axis, by the names on each one's path.
+
+  It holds for parameters and for what an optimizer keeps beside each of them under the same names.
+  An axis that the mesh does not divide stays whole.
+  """
+  def sharding(path, leaf) -> NamedSharding:
+    names = [str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path]
+    spec = _spec(names, leaf.ndim - 1)
+    fitting = [axis if axis and size % mesh.shape[axis] == 0 else None for axis, size in zip(spec, leaf.shape[1:], strict=True)]
+    return NamedSharding(mesh, PartitionSpec(None, *fitting))
+
+  return jax.tree_util.tree_map_with_path(sharding, state)
+
+
+def _spec(names: list[str], ndim: int) -> tuple[str | None, ...]:
+  if len(names) < 2 or ndim != 2:
+    return (None,) * max(ndim, 0)
+  owner = names[-2]
+  if owner in ("query", "key", "value") or names[-3:-1] == ["intermediate", "dense"]:
+    return _COLUMNS
+  if names[-3:-1] == ["output", "dense"]:
+    return _ROWS
+  return (None, "fsdp")  # embedding tables (a task's may have few rows), pooler, head
+
+
+def put(tree, shardings):
+  """Lays arrays that every process has in full over the devices of all processes."""
+  def lay(array, sharding: NamedSharding) -> jax.Array:
+    host = np.asarray(array)
+    return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+
+  return jax.tree.map(lay, tree, shardings)

@@ -1,0 +1,109 @@
+"""The training and the evaluation step: pure functions of arrays, jitted over a mesh.
+
+They work on a group of replicas at once. A replica has its own parameters, token map, batches and dropout; the
+samples lie once on every device, and a batch is a set of indices into them.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, Int32, UInt8
+
+from discipline_jax.tasks.features import PAD
+from discipline_jax.training.sharding import BATCH, state_shardings
+from discipline_jax.training.state import TrainState
+
+# (params, ids, attention_mask, dropout_key) -> logits
+Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None], jax.Array]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DeviceData:
+  """A task's samples on the device.
+
+  Attributes:
+    symbols: as in `tasks.features`.
+    labels: numbers of the classes.
+    lookup: each replica's row of its (sub-)table for each symbol: the token map.
+    seeds: each replica's.
+  """
+
+  symbols: UInt8[Array, "samples length"]
+  labels: Int32[Array, " samples"]
+  lookup: Int32[Array, "replicas symbols"]
+  seeds: Int32[Array, " replicas"]
+
+
+def make_train_step(forward: Forward, optimizer: optax.GradientTransformation, mesh: Mesh, state: TrainState):
+  """Compiles `(state, data, indices [replicas, accumulation, rows]) -> (state, metrics)`.
+
+  An index of -1 is an empty place. The gradient is that of the mean loss over all the samples of an update,
+  however they are cut into parts. `state` is donated.
+
+  Args:
+    forward: the model.
+    optimizer: its state must match `state`.
+    mesh: rows are spread over its data and fsdp axes.
+    state: only its shapes are looked at.
+
+  Returns:
+    A jitted function; metrics are `loss` and `grad_norm`, [replicas].
+  """
+  def update(state: TrainState, data: DeviceData, lookup: jax.Array, seed: jax.Array, indices: jax.Array):
+    key = jax.random.fold_in(jax.random.key(seed), state.step)
+    num_samples = jnp.maximum(1, (indices >= 0).sum())
+
+    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> jax.Array:
+      symbols = jnp.take(data.symbols, part, axis=0, mode="clip")
+      logits = forward(params, lookup[symbols], symbols != PAD, key)
+      losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.take(data.labels, part, mode="clip"))
+      return jnp.where(part >= 0, losses, 0).sum() / num_samples
+
+    value_and_grad = jax.value_and_grad(loss_of)
+    keys = jax.random.split(key, indices.shape[0])
+    if indices.shape[0] == 1:
+      loss, gradient = value_and_grad(state.params, indices[0], keys[0])
+    else:
+      def accumulate(total, part_and_key):
+        return jax.tree.map(jnp.add, total, value_and_grad(state.params, *part_and_key)), None
+
+      zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state.params))
+      (loss, gradient), _ = jax.lax.scan(accumulate, zero, (indices, keys))
+    changes, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, changes)
+    return TrainState(state.step + 1, params, opt_state), {"loss": loss, "grad_norm": optax.tree.norm(gradient)}
+
+  def step(state: TrainState, data: DeviceData, indices: jax.Array):
+    return _over_replicas(lambda *one: update(one[0], data, *one[1:]), state, data.lookup, data.seeds, indices)
+
+  return jax.jit(
+      step, donate_argnums=0,
+      in_shardings=(state_shardings(mesh, state), None, NamedSharding(mesh, PartitionSpec(None, None, BATCH))),
+      out_shardings=(state_shardings(mesh, state), NamedSharding(mesh, PartitionSpec())))
+
+
+def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
+  """Compiles `(params, data, indices [replicas, rows]) -> logits [replicas, rows, labels]`, without dropout."""
+  def logits_of(params: dict, data: DeviceData, lookup: jax.Array, indices: jax.Array) -> Float[Array, "rows labels"]:
+    symbols = jnp.take(data.symbols, indices, axis=0, mode="clip")
+    return forward(params, lookup[symbols], symbols != PAD, None)
+
+  def step(params: dict, data: DeviceData, indices: jax.Array):
+    return _over_replicas(lambda params, lookup, rows: logits_of(params, data, lookup, rows), params, data.lookup, indices)
+
+  return jax.jit(
+      step,
+      in_shardings=(state_shardings(mesh, params), None, NamedSharding(mesh, PartitionSpec(None, BATCH))),
+      out_shardings=NamedSharding(mesh, PartitionSpec()))
+
+
+def _over_replicas(function: Callable, *stacked):
+  """Applies `function` to each replica of a group, side by side."""
+  if jax.tree.leaves(stacked)[0].shape[0] == 1:  # a batched product of one is slower than a product on CPU
+    return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], stacked)))
+  return jax.vmap(function)(*stacked)

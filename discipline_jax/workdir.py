@@ -1,0 +1,91 @@
+"""A run's directory: whose it is, whether it is finished, and its two JSON files."""
+
+import fcntl
+import json
+import os
+import pathlib
+
+import jax
+from ml_collections import ConfigDict
+
+from discipline_jax.errors import UserError
+
+# Where files lie does not change what a run computes.
+_PLACES = ("data_dir", "cache_dir")
+
+
+class Workdir:
+  """Opens a run's directory for one process group; use as a context manager.
+
+  Raises:
+    UserError: it belongs to a run with another config, another process works in it, or it cannot be made.
+  """
+
+  def __init__(self, path: pathlib.Path, config: ConfigDict):
+    self.path = path
+    self._config = config
+
+  def __enter__(self) -> "Workdir":
+    try:
+      self.path.mkdir(parents=True, exist_ok=True)
+      self._lock = (self.path / ".lock").open("w")
+    except OSError as error:
+      raise UserError(f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir") from None
+    if jax.process_index() == 0:
+      try:
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      except OSError:
+        raise UserError(f"another process works in {self.path}; wait for it or give another --workdir") from None
+    self._claim()
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._lock.close()
+
+  def result(self) -> dict | None:
+    """What the finished run wrote, or None."""
+    path = self.path / "result.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+  def write_result(self, result: dict) -> None:
+    """Marks the run as finished."""
+    self._write("result.json", result)
+
+  def _claim(self) -> None:
+    path = self.path / "config.json"
+    ours = json.loads(self._config.to_json_best_effort())
+    if not path.exists():
+      self._write("config.json", ours)
+      return
+    try:
+      theirs = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+      raise UserError(f"not valid JSON, {path}; give another --workdir, or delete this one") from None
+    changed = sorted(
+        name for name in {*_flat(ours), *_flat(theirs)}
+        if name not in _PLACES and _flat(ours).get(name) != _flat(theirs).get(name))
+    if changed:
+      name = changed[0]
+      raise UserError(
+          f"{name} is {_flat(ours).get(name)!r}, but the run in this workdir has {_flat(theirs).get(name)!r}, {path};"
+          " give another --workdir, or delete this one")
+
+  def _write(self, name: str, content: dict) -> None:
+    if jax.process_index() != 0:
+      return
+    temporary = self.path / f".{name}.tmp"
+    with temporary.open("w", encoding="utf-8") as file:
+      file.write(json.dumps(content, indent=2) + "\n")
+      file.flush()
+      os.fsync(file.fileno())
+    temporary.replace(self.path / name)
+
+
+def _flat(tree: dict, prefix: str = "") -> dict:
+  leaves = {}
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      leaves.update(_flat(value, f"{prefix}{key}."))
+    else:
+      leaves[prefix + key] = value
+  return leaves
