@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import logging
-from flax import nnx
 from ml_collections import ConfigDict
 
-from discipline_jax.models.huggingface import build_model
+from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.plan import Plan, describe, make_plan
 from discipline_jax.tasks.metrics import METRICS
@@ -75,7 +74,8 @@ def _train(plan: Plan, run: Workdir) -> dict:
   started = time.perf_counter()
   config, mesh = plan.config, plan.mesh
   optimizer = make_optimizer(config.train, plan.num_steps)
-  forward = make_forward(plan)
+  compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
+  forward = classifier_function(compact, plan.head, plan.dtype)
   checkpoints = Checkpoints(run.path / "checkpoints")
   groups = replica_groups(len(plan.seeds))
   states = [initial_state(plan, optimizer, group) for group in groups]
@@ -131,19 +131,6 @@ def _train(plan: Plan, run: Workdir) -> dict:
       "steps": plan.num_steps, "collapsed": collapsed,
       "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
       "seconds": time.perf_counter() - started, "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}", "versions": versions()}
-
-
-def make_forward(plan: Plan):
-  """The classifier as a pure function (params, ids, attention_mask, dropout_key) -> logits."""
-  config = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
-  graph, abstract = nnx.split(nnx.eval_shape(lambda: build_model(config, plan.head, jax.random.key(0), plan.dtype)))
-
-  def forward(params: dict, ids: jax.Array, attention_mask: jax.Array, dropout_key: jax.Array | None) -> jax.Array:
-    state = nnx.State(abstract)
-    nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)(ids, attention_mask=attention_mask, dropout_key=dropout_key)
-
-  return forward
 
 
 def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: slice) -> TrainState:

@@ -1,5 +1,7 @@
 """The mesh (data, fsdp, tensor) and where on it each array of a training state lies."""
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -14,18 +16,19 @@ _COLUMNS = ("tensor", "fsdp")
 _ROWS = ("fsdp", "tensor")
 
 
-def make_mesh(data: int, fsdp: int, tensor: int) -> Mesh:
-  """A mesh over all devices of all processes; one axis may be -1, which takes what the others leave.
+def make_mesh(data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
+  """A mesh over `devices`, by default all of all processes; one axis may be -1, which takes what the others leave.
 
   Raises:
     UserError: sizes that do not multiply to the number of devices.
   """
-  sizes, count = [data, fsdp, tensor], jax.device_count()
+  devices = jax.devices() if devices is None else devices
+  sizes, count = [data, fsdp, tensor], len(devices)
   if sizes.count(-1) == 1:
     sizes[sizes.index(-1)] = max(1, count // max(1, -int(np.prod(sizes))))
   if min(sizes) < 1 or np.prod(sizes) != count:
     raise UserError(f"mesh of data={data}, fsdp={fsdp}, tensor={tensor} does not fit {count} device(s); make the product {count}, one may be -1")
-  return jax.make_mesh(tuple(sizes), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+  return jax.make_mesh(tuple(sizes), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3, devices=devices)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -13,13 +13,10 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int32, UInt8
 
+from discipline_jax.models.functional import Forward
 from discipline_jax.tasks.features import PAD
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
-
-# (params, ids, attention_mask, dropout_key) -> logits
-Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None], jax.Array]
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,35 @@
+"""Eight virtual CPU devices for the tests of meshes, no silent broadcasting, and the real files where they are."""
+
+import os
+import pathlib
+
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+TESTDATA = pathlib.Path(__file__).parent / "testdata"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compilation_cache(tmp_path_factory):
+  """Tests share compiled programs, within one run only."""
+  jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("xla")))
+
+
+@pytest.fixture(scope="session")
+def shared() -> pathlib.Path:
+  """Real data and weights, which are not part of the project."""
+  path = pathlib.Path(os.environ.get("DISCIPLINE_SHARED", pathlib.Path(__file__).parents[2] / "shared"))
+  if not (path / "models").is_dir():
+    pytest.skip("no ../shared with real data and weights; DISCIPLINE_SHARED can name another place")
+  return path
+
+
+@pytest.fixture
+def testdata() -> pathlib.Path:
+  return TESTDATA

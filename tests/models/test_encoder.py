@@ -1,0 +1,175 @@
+"""Properties of the encoder that hold for any weights."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from discipline_jax import models
+from discipline_jax.models.functional import classifier_function
+from discipline_jax.models.initialise import INITS, initial_params, word_embeddings
+from discipline_jax.models.layers import dropout, hash_bits
+
+CONFIG = models.ModelConfig(
+    vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12)
+LENGTH, PADDED = 10, 4
+
+
+@pytest.fixture(scope="module")
+def classifier():
+  """A function, its parameters (far from zero), ids and a mask that hides each row's last positions."""
+  head = models.Classifier(3)
+  params = initial_params("scratch", CONFIG, head, None, seed=3)
+  params = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), params)
+  rng = np.random.default_rng(0)
+  ids = jnp.asarray(rng.integers(0, CONFIG.vocab_size, (3, LENGTH)))
+  mask = jnp.asarray(np.arange(LENGTH)[None] < np.array([LENGTH, LENGTH - PADDED, 1])[:, None])
+  return jax.jit(classifier_function(CONFIG, head)), params, ids, mask
+
+
+def test_padded_tokens_change_nothing(classifier):
+  forward, params, ids, mask = classifier
+  other = jnp.where(mask, ids, (ids + 7) % CONFIG.vocab_size)
+  assert (other != ids).sum() == PADDED + LENGTH - 1
+  np.testing.assert_array_equal(forward(params, ids, mask, None), forward(params, other, mask, None))
+
+
+def test_padded_tokens_have_no_gradient(classifier):
+  forward, params, _, mask = classifier
+  # each position has a row of its own, so that the gradient of a row is the gradient of a position
+  ids = jnp.arange(3 * LENGTH).reshape(3, LENGTH)
+  gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None)).sum())(params)
+  norms = jnp.linalg.norm(word_embeddings(gradient)["weight"][: 3 * LENGTH], axis=-1).reshape(3, LENGTH)
+  np.testing.assert_array_equal(norms > 0, mask)
+
+
+def test_batch_equals_its_rows(classifier):
+  forward, params, ids, mask = classifier
+  rows = [forward(params, ids[i : i + 1], mask[i : i + 1], None) for i in range(3)]
+  np.testing.assert_allclose(forward(params, ids, mask, None), jnp.concatenate(rows), atol=1e-5)
+
+
+def test_padding_a_row_changes_nothing(classifier):
+  forward, params, ids, mask = classifier
+  np.testing.assert_allclose(
+      forward(params, ids[1:2, : LENGTH - PADDED], mask[1:2, : LENGTH - PADDED], None), forward(params, ids[1:2], mask[1:2], None), atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout_key", [None, jax.random.key(5)])
+def test_first_only_is_the_first_position_of_all(dropout_key):
+  """Without dropout to the last bits; with it, all but the last layer draw the same masks."""
+  config = dataclasses.replace(CONFIG, num_hidden_layers=1 if dropout_key is None else 2)
+  encoder = models.Encoder(config, rngs=nnx.Rngs(0))
+  ids = jnp.asarray(np.random.default_rng(1).integers(0, 40, (4, 9)))
+  whole = encoder(ids, dropout_key=dropout_key)
+  first = encoder(ids, dropout_key=dropout_key, first_only=True, output_hidden_states=True)
+  assert first.last_hidden_state.shape == (4, 1, 16)
+  if dropout_key is None:
+    np.testing.assert_allclose(first.last_hidden_state, whole.last_hidden_state[:, :1], atol=1e-6)
+    np.testing.assert_allclose(first.pooler_output, whole.pooler_output, atol=1e-6)
+  else:
+    hidden_states = encoder(ids, dropout_key=dropout_key, output_hidden_states=True).hidden_states
+    for layer in range(config.num_hidden_layers):
+      np.testing.assert_allclose(first.hidden_states[layer], hidden_states[layer], atol=1e-6)
+
+
+def test_first_only_has_the_gradients_of_all():
+  encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
+  ids = jnp.asarray(np.random.default_rng(1).integers(0, 40, (4, 9)))
+
+  def loss(encoder, first_only):
+    return jnp.square(encoder(ids, first_only=first_only).pooler_output).sum()
+
+  whole, first = (nnx.grad(lambda encoder, flag=flag: loss(encoder, flag))(encoder) for flag in (False, True))
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, first)
+
+
+def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
+  """The paper's isomorphism: T on the tokens and T on the rows of the table cancel."""
+  forward, params, ids, mask = classifier
+  table = np.random.default_rng(2).permutation(CONFIG.vocab_size)
+  moved = jax.tree.map(lambda leaf: leaf, params)
+  weight = word_embeddings(params)["weight"]
+  word_embeddings(moved)["weight"] = jnp.zeros_like(weight).at[table].set(weight)
+  assert not np.allclose(forward(params, ids, mask, None), forward(moved, ids, mask, None))
+  np.testing.assert_allclose(forward(params, ids, mask, None), forward(moved, jnp.asarray(table)[ids], mask, None), atol=1e-6)
+
+
+def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
+  forward, params, ids, mask = classifier
+  logits = classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16)(params, ids, mask, None)
+  assert logits.dtype == jnp.float32
+  np.testing.assert_allclose(logits, forward(params, ids, mask, None), atol=0.15)
+
+
+def test_too_long_a_row_is_an_error():
+  encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
+  with pytest.raises(ValueError, match="13 tokens a row, but the model has max_position_embeddings = 12"):
+    encoder(jnp.zeros((1, 13), jnp.int32))
+
+
+def test_scratch_is_the_default_initialiser():
+  params = initial_params("scratch", dataclasses.replace(CONFIG, vocab_size=4000), models.Classifier(2), None, seed=0)
+  weight = word_embeddings(params)["weight"]
+  assert abs(float(weight.std()) - 0.02) < 2e-4
+  assert abs(float(weight.mean())) < 3e-4
+  layer = params["base_model"]["encoder"]["layer"][1]
+  np.testing.assert_array_equal(layer["output"]["LayerNorm"]["weight"], 1)
+  np.testing.assert_array_equal(layer["output"]["LayerNorm"]["bias"], 0)
+  np.testing.assert_array_equal(layer["intermediate"]["dense"]["bias"], 0)
+
+
+def test_inits_differ_where_they_should(testdata):
+  config = models.read_config(testdata / "bert_small")
+  made = {init: initial_params(init, config, models.Classifier(2), testdata / "bert_small", seed=4) for init in INITS}
+  for init in ("scratch", "re_emb"):  # the same seed, the same head
+    np.testing.assert_array_equal(made["pretrained"]["classifier"]["weight"], made[init]["classifier"]["weight"])
+  np.testing.assert_array_equal(word_embeddings(made["re_emb"])["weight"], word_embeddings(made["scratch"])["weight"])
+  assert not np.allclose(word_embeddings(made["re_emb"])["weight"], word_embeddings(made["pretrained"])["weight"])
+  for part in ("encoder", "pooler"):
+    jax.tree.map(np.testing.assert_array_equal, made["re_emb"]["base_model"][part], made["pretrained"]["base_model"][part])
+  assert not np.allclose(made["scratch"]["base_model"]["pooler"]["dense"]["weight"], made["pretrained"]["base_model"]["pooler"]["dense"]["weight"])
+
+
+class TestDropout:
+  shape = (64, 33, 47)
+
+  def test_rate_and_scale(self):
+    x = jnp.full(self.shape, 2.0)
+    y = dropout(jax.random.key(0), x, 0.1)
+    np.testing.assert_allclose(np.unique(y), [0, 2 / 0.9], rtol=1e-6)
+    deviation = (0.1 * 0.9 / x.size) ** 0.5
+    assert abs(float((y == 0).mean()) - 0.1) < 5 * deviation
+
+  def test_no_key_or_no_rate_is_the_identity(self):
+    x = jnp.arange(6.0)
+    assert dropout(None, x, 0.5) is x
+    assert dropout(jax.random.key(0), x, 0.0) is x
+
+  def test_bits_are_balanced_and_uncorrelated(self):
+    """Every bit is set half of the time; neighbours along every axis and other keys agree half of the time."""
+    keys = jax.random.split(jax.random.key(1), 2)
+    bits = np.asarray(hash_bits(keys[0], self.shape))
+    other = np.asarray(hash_bits(keys[1], self.shape))
+    deviation = 0.5 / bits.size**0.5
+    for bit in range(32):
+      plane = (bits >> bit) & 1
+      assert abs(plane.mean() - 0.5) < 5 * deviation, bit
+      assert abs((plane == (other >> bit) & 1).mean() - 0.5) < 5 * deviation, bit
+    for axis in range(3):
+      ahead, behind = np.moveaxis(bits, axis, 0)[1:], np.moveaxis(bits, axis, 0)[:-1]
+      assert abs(((ahead ^ behind) >> 31).mean() - 0.5) < 6 * deviation, axis
+
+  def test_low_values_are_uniform(self):
+    """The tail that dropout cuts at, in 64 cells, by chi squared (63 degrees of freedom, 5 deviations)."""
+    counts = np.bincount(np.asarray(hash_bits(jax.random.key(2), self.shape)).ravel() >> 26, minlength=64)
+    expected = counts.sum() / 64
+    assert ((counts - expected) ** 2 / expected).sum() < 63 + 5 * (2 * 63) ** 0.5
+
+  def test_backward_uses_the_forward_mask(self):
+    x = jnp.ones((5, 7))
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(jax.grad(lambda x: dropout(key, x, 0.3).sum())(x), dropout(key, x, 0.3))

@@ -1,0 +1,215 @@
+"""Checkpoints in all their shapes, good and bad."""
+
+import collections
+import json
+import pickle
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+from flax import nnx
+from safetensors.numpy import load_file, save_file
+
+from discipline_jax import models
+from discipline_jax.errors import UserError
+from discipline_jax.models.torch_file import read_torch_file
+
+QUERY = "encoder.layer.0.attention.self.query.weight"
+
+
+@pytest.fixture
+def checkpoint(testdata, tmp_path):
+  """A copy of the small checkpoint that a test may spoil, and its tensors."""
+  directory = tmp_path / "checkpoint"
+  shutil.copytree(testdata / "bert_small", directory)
+  return directory, load_file(directory / "model.safetensors")
+
+
+def flat(model) -> dict[str, np.ndarray]:
+  """The parameters under their dotted names."""
+  return {".".join(map(str, path)): np.asarray(leaf.get_value()) for path, leaf in nnx.to_flat_state(nnx.state(model))}
+
+
+def test_parameter_paths_are_hugging_faces_names(checkpoint):
+  directory, tensors = checkpoint
+  params = flat(models.load(str(directory)))
+  assert params.keys() == tensors.keys()
+  for name, value in params.items():
+    np.testing.assert_array_equal(value, tensors[name])
+
+
+@pytest.mark.parametrize("variant", ["prefix", "old_names", "buffers", "bfloat16_file", "shards"])
+def test_variants_give_the_same_weights(checkpoint, variant):
+  directory, tensors = checkpoint
+  expected = flat(models.load(str(directory)))
+  (directory / "model.safetensors").unlink()
+  if variant == "shards":
+    parts = [dict(sorted(tensors.items())[:20]), dict(sorted(tensors.items())[20:])]
+    names = [f"model-{i}-of-2.safetensors" for i in (1, 2)]
+    for part, name in zip(parts, names, strict=True):
+      save_file(part, directory / name)
+    index = {"metadata": {}, "weight_map": {key: name for part, name in zip(parts, names, strict=True) for key in part}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+  else:
+    changed = {
+        "prefix": {f"bert.{name}": value for name, value in tensors.items()},
+        "old_names": {
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value for name, value in tensors.items()},
+        "buffers": {**tensors, "embeddings.position_ids": np.arange(70)[None], "cls.predictions.bias": np.zeros(300, np.float32)},
+        "bfloat16_file": tensors,
+    }[variant]
+    if variant == "bfloat16_file":
+      import ml_dtypes
+
+      changed = {name: value.astype(ml_dtypes.bfloat16) for name, value in tensors.items()}
+    save_file(changed, directory / "model.safetensors")
+  for name, value in flat(models.load(str(directory))).items():
+    np.testing.assert_allclose(value, expected[name], rtol=2**-8 if variant == "bfloat16_file" else 0)
+    assert value.dtype == np.float32
+
+
+def test_what_is_drawn_anew_is_named(checkpoint, caplog):
+  directory, tensors = checkpoint
+  save_file({name: value for name, value in tensors.items() if not name.startswith("pooler")}, directory / "model.safetensors")
+  models.load(str(directory), models.Classifier(2))
+  for name in ("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"):
+    assert name in caplog.text
+
+
+def test_a_head_of_the_right_size_is_loaded(checkpoint):
+  directory, tensors = checkpoint
+  head = {"classifier.weight": np.full((2, 36), 0.5, np.float32), "classifier.bias": np.ones(2, np.float32)}
+  save_file({**{f"bert.{name}": value for name, value in tensors.items()}, **head}, directory / "model.safetensors")
+  model = models.load(str(directory), models.Classifier(2))
+  np.testing.assert_array_equal(model.classifier.weight[...], head["classifier.weight"])
+
+
+class TestBad:
+  """Every bad checkpoint is one line that names the file, and the tensor or the key."""
+
+  @pytest.mark.parametrize(("name", "value", "message"), [
+      (QUERY, None, f"{QUERY} is missing"),
+      (QUERY, np.zeros((36, 35), np.float32), rf"{QUERY} has shape \[36, 35\], the config asks for \[36, 36\]"),
+      (QUERY, np.zeros((36, 36), np.int32), f"{QUERY} has dtype int32"),
+  ])
+  def test_tensor(self, checkpoint, name, value, message):
+    directory, tensors = checkpoint
+    tensors.pop(name)
+    save_file(tensors if value is None else {**tensors, name: value}, directory / "model.safetensors")
+    self.check(directory, message)
+
+  @pytest.mark.parametrize("size", [0, 4, 2000, -1])
+  def test_truncated_safetensors(self, checkpoint, size):
+    path = checkpoint[0] / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    self.check(checkpoint[0], "not a whole safetensors file .* download it again")
+
+  @pytest.mark.parametrize(("field", "value", "message"), [
+      ("model_type", "gpt2", "model_type 'gpt2', .*config.json"),
+      ("position_embedding_type", "relative_key", "position_embedding_type = 'relative_key'"),
+      ("is_decoder", True, "is_decoder = True"),
+      ("add_cross_attention", True, "add_cross_attention = True"),
+      ("hidden_act", "tanhshrink", "hidden_act 'tanhshrink'"),
+      ("hidden_size", 37, "hidden_size 37, .* is not a multiple of num_attention_heads 4"),
+      ("num_hidden_layers", "3", "num_hidden_layers = '3'"),
+      ("num_hidden_layers", 4, "encoder.layer.3.attention.output.LayerNorm.bias is missing"),
+  ])
+  def test_config(self, checkpoint, field, value, message):
+    path = checkpoint[0] / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    self.check(checkpoint[0], message)
+
+  @pytest.mark.parametrize("content", ["{", "[1]", b"\xff\xfe"])
+  def test_config_is_no_json(self, checkpoint, content):
+    (checkpoint[0] / "config.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    self.check(checkpoint[0], "not .*config.json; download the checkpoint again")
+
+  def test_files_are_missing(self, checkpoint):
+    (checkpoint[0] / "model.safetensors").unlink()
+    self.check(checkpoint[0], "no model.safetensors or pytorch_model.bin in .*; download")
+    (checkpoint[0] / "config.json").unlink()
+    self.check(checkpoint[0], "no config.json in ")
+
+  def test_a_shard_is_missing_or_outside(self, checkpoint):
+    directory, _ = checkpoint
+    (directory / "model.safetensors").unlink()
+    for shard in ("model-1.safetensors", "../checkpoint/config.json"):
+      (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {QUERY: shard}}))
+      self.check(directory, f"the shard {shard} is missing")
+
+  def test_neither_directory_nor_hub(self):
+    with pytest.raises(UserError, match=r"no checkpoint directory \./nowhere; put config.json"):
+      models.load("./nowhere")
+    with pytest.raises(UserError, match=r"no directory 'nobody/nothing', and it could not be had from huggingface.co .* download its files by hand"):
+      models.load("nobody/nothing")
+
+  def check(self, directory, message):
+    with pytest.raises(UserError, match=message) as caught:
+      models.load(str(directory))
+    assert "\n" not in str(caught.value)
+    assert str(directory) in str(caught.value)
+
+
+class TestTorchFile:
+  """`testdata/tensors_{zip,legacy}.bin` were saved by PyTorch; see testdata/make_golden.py."""
+
+  @pytest.mark.parametrize("form", ["zip", "legacy"])
+  def test_reads_what_pytorch_saved(self, testdata, form):
+    tensors = read_torch_file(testdata / f"tensors_{form}.bin")
+    np.testing.assert_array_equal(tensors["float"], np.arange(12, dtype=np.float32).reshape(3, 4) / 8)
+    np.testing.assert_array_equal(tensors["transposed"], tensors["float"].T)
+    np.testing.assert_array_equal(tensors["tail"], tensors["float"][1:])
+    np.testing.assert_array_equal(tensors["half"], np.array([0.5, -2], np.float16))
+    np.testing.assert_array_equal(tensors["bfloat16"].astype(np.float32), [1.5, -3])
+    np.testing.assert_array_equal(tensors["long"], [[1, -(2**40)]])
+    np.testing.assert_array_equal(tensors["scalar"], np.float64(7))
+    assert tensors["empty"].shape == (0, 3)
+
+  def test_reads_a_real_legacy_file(self, shared):
+    tensors = read_torch_file(shared / "models" / "albert-smiles" / "pytorch_model.bin")
+    assert tensors["albert.embeddings.word_embeddings.weight"].shape == (591, 128)
+    assert all(np.isfinite(value).all() for value in tensors.values())
+
+  def test_a_bin_checkpoint_loads(self, testdata, checkpoint):
+    directory, _ = checkpoint
+    expected = flat(models.load(str(directory)))
+    (directory / "model.safetensors").unlink()
+    shutil.copy(testdata / "bert_small_legacy.bin", directory / "pytorch_model.bin")
+    for name, value in flat(models.load(str(directory))).items():
+      np.testing.assert_array_equal(value, expected[name])
+
+  @pytest.mark.parametrize("form", ["zip", "legacy"])
+  def test_a_call_in_the_pickle_is_refused_and_not_run(self, tmp_path, form):
+    marker = tmp_path / "ran"
+
+    class Attack:
+      def __reduce__(self):
+        return (open, (str(marker), "w"))
+
+    content = pickle.dumps(collections.OrderedDict(weight=Attack()), protocol=2)
+    path = tmp_path / "pytorch_model.bin"
+    if form == "zip":
+      with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", content)
+    else:
+      path.write_bytes(content)
+    with pytest.raises(UserError, match=r"asks for (io|_io|builtins)\.open, which is not a tensor; nothing was run"):
+      read_torch_file(path)
+    assert not marker.exists()
+
+  def test_a_tensor_beyond_its_storage_is_refused(self, testdata, tmp_path):
+    source, path = testdata / "tensors_zip.bin", tmp_path / "pytorch_model.bin"
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(path, "w") as spoilt:
+      for name in archive.namelist():
+        content = archive.read(name)
+        spoilt.writestr(name, content[:4] if "/data/" in name else content)
+    with pytest.raises(UserError, match="elements in a storage of|not a readable PyTorch checkpoint"):
+      read_torch_file(path)
+
+  @pytest.mark.parametrize("content", [b"", b"\x80\x02}q\x00.", b"PK\x03\x04", b"garbage" * 9])
+  def test_garbage(self, tmp_path, content):
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"not a readable PyTorch checkpoint .*pytorch_model.bin; download it again"):
+      read_torch_file(path)
