@@ -3,8 +3,12 @@
 from setuptools import setup
 
 setup(
-    packages=[
-        "discipline_jax", "discipline_jax.models", "discipline_jax.tasks", "discipline_jax.training", "discipline_jax.configs",
-    ],
-    package_dir={"discipline_jax": "discipline_jax", "discipline_jax.configs": "configs"},
+  packages=[
+    "discipline_jax",
+    "discipline_jax.models",
+    "discipline_jax.tasks",
+    "discipline_jax.training",
+    "discipline_jax.configs",
+  ],
+  package_dir={"discipline_jax": "discipline_jax", "discipline_jax.configs": "configs"},
 )

@@ -2,7 +2,8 @@
 
   python -m discipline_jax.main --config=configs/dna_h3.py
 
-Needs dna/H3.txt below --config.data_dir. The paper's test accuracy, first version, on the full set: 83.0 (BERT) against 75.6 (scratch).
+Needs dna/H3.txt below --config.data_dir. The paper's test accuracy on the full set (first version):
+83.0 (BERT) against 75.6 (scratch).
 """
 
 from discipline_jax import defaults

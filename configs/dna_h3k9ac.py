@@ -2,7 +2,8 @@
 
   python -m discipline_jax.main --config=configs/dna_h3k9ac.py
 
-Needs dna/H3K9ac.txt below --config.data_dir. The paper's test accuracy, first version, on the full set: 78.3 (BERT) against 72.8 (scratch).
+Needs dna/H3K9ac.txt below --config.data_dir. The paper's test accuracy on the full set (first version):
+78.3 (BERT) against 72.8 (scratch).
 """
 
 from discipline_jax import defaults

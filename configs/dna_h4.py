@@ -2,7 +2,8 @@
 
   python -m discipline_jax.main --config=configs/dna_h4.py
 
-Needs dna/H4.txt below --config.data_dir. The paper's test accuracy, first version, on the full set: 86.2 (BERT) against 66.5 (scratch).
+Needs dna/H4.txt below --config.data_dir. The paper's test accuracy on the full set (first version):
+86.2 (BERT) against 66.5 (scratch).
 """
 
 from discipline_jax import defaults

@@ -11,61 +11,62 @@ from ml_collections.config_dict import placeholder
 
 from discipline_jax.models.config import ModelConfig
 
-_PLAIN = {str: str, int: int, float: float, float | None: float}
-
 
 def finetune() -> ConfigDict:
   """Fine-tuning on non-text data; a config file sets at least `task.name`, and a checkpoint or sizes."""
-  return ConfigDict({
+  return ConfigDict(
+    {
       "mode": "finetune",
       "seed": 0,  # of the split, the data order, the head, dropout and the token map
       "replicas": 1,  # runs with seed, seed + 1, ..., trained together
       "data_dir": placeholder(str),  # unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
       "cache_dir": "~/.cache/discipline_jax",  # of compiled programs
       "task": {
-          "name": placeholder(str),  # one of discipline_jax.tasks
-          "train_fraction": 1.0,  # share of the training set to use, in (0, 1]
-          "max_length": placeholder(int),  # tokens with [CLS] and [SEP]; unset: the task's own
+        "name": placeholder(str),  # one of discipline_jax.tasks
+        "train_fraction": 1.0,  # share of the training set to use, in (0, 1]
+        "max_length": placeholder(int),  # tokens with [CLS] and [SEP]; unset: the task's own
       },
       "token_map": {
-          "kind": "random",  # identity | shift | random_shift | random | frequent | unused | table
-          "shift": 1000,  # rows, for `shift`
-          "seed": placeholder(int),  # unset: each replica's own seed
-          "path": placeholder(str),  # a .npy file for `table`; {seed} in it becomes the map's seed
-          "keep_special": False,  # True: special tokens keep their own rows
+        "kind": "random",  # identity | shift | random_shift | random | frequent | unused | table
+        "shift": 1000,  # rows, for `shift`
+        "seed": placeholder(int),  # unset: each replica's own seed
+        "path": placeholder(str),  # a .npy file for `table`; {seed} in it becomes the map's seed
+        "keep_special": False,  # True: special tokens keep their own rows
       },
       "model": {
-          "checkpoint": placeholder(str),  # a directory in Hugging Face's format or a hub id
-          "init": "pretrained",  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
-          "config": {  # sizes under Hugging Face's names, where there is no checkpoint; unset: ModelConfig's
-              field.name: placeholder(_PLAIN[field.type]) for field in dataclasses.fields(ModelConfig)
-          },
-          "dtype": "float32",  # of the arithmetic: float32 | bfloat16; weights are float32
-          "dropout": placeholder(float),  # of hidden states and head; unset: the checkpoint's
-          "attention_dropout": placeholder(float),  # of attention weights; unset: the checkpoint's
+        "checkpoint": placeholder(str),  # a directory in Hugging Face's format or a hub id
+        "init": "pretrained",  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
+        "config": {  # sizes under Hugging Face's names, where there is no checkpoint; unset: ModelConfig's
+          field.name: placeholder(float if field.default is None else type(field.default))
+          for field in dataclasses.fields(ModelConfig)
+        },
+        "dtype": "float32",  # of the arithmetic: float32 | bfloat16; weights are float32
+        "dropout": placeholder(float),  # of hidden states and head; unset: the checkpoint's
+        "attention_dropout": placeholder(float),  # of attention weights; unset: the checkpoint's
       },
       "train": {
-          "batch_size": 32,  # samples an update, over all devices
-          "grad_accumulation": 2,  # parts that an update's samples are cut into
-          "epochs": 20,
-          "steps": placeholder(int),  # updates; wins over epochs
-          "learning_rate": 1e-5,
-          "optimizer": "adam",  # adam | adamw | adagrad | adamax | radam | novograd
-          "warmup_steps": 0,
-          "weight_decay": 0.0,  # decoupled, not on biases and LayerNorm
-          "log_every_steps": 10,
+        "batch_size": 32,  # samples an update, over all devices
+        "grad_accumulation": 2,  # parts that an update's samples are cut into
+        "epochs": 20,
+        "steps": placeholder(int),  # updates; wins over epochs
+        "learning_rate": 1e-5,
+        "optimizer": "adam",  # adam | adamw | adagrad | adamax | radam | novograd
+        "warmup_steps": 0,
+        "weight_decay": 0.0,  # decoupled, not on biases and LayerNorm
+        "log_every_steps": 10,
       },
       "eval": {
-          "every_steps": 3000,  # on validation; the last step always is
-          "batch_size": 64,
-          "max_examples": -1,  # of validation while training; -1: all
+        "every_steps": 3000,  # on validation; the last step always is
+        "batch_size": 64,
+        "max_examples": -1,  # of validation while training; -1: all
       },
       "checkpoint": {
-          "every_steps": 1000,
+        "every_steps": 1000,
       },
       "mesh": {  # devices along each axis; -1: all that the others leave
-          "data": -1,
-          "fsdp": 1,
-          "tensor": 1,
+        "data": -1,
+        "fsdp": 1,
+        "tensor": 1,
       },
-  })
+    }
+  )

@@ -40,33 +40,46 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   if dry_run:
     print(describe(make_plan(config), workdir))
     return
-  with Workdir(workdir, config) as run:
-    result = run.result()
-    if result is None:
-      result = _train(make_plan(config), run)
+  run = Workdir(workdir, config)
+  result = run.result()
+  if result is None:
+    plan = make_plan(config)  # before anything is written: a mistake leaves no trace
+    with run:
+      result = _train(plan, run)
       run.write_result(result)
-    if jax.process_index() == 0:
-      print(table(result))
+  if jax.process_index() == 0:
+    print(table(result))
 
 
 def table(result: dict) -> str:
   """A finished run in a few lines."""
+
   def scores(part: str) -> str:
     values = result[part]
     each = ", ".join(f"{score:.1f}" for score in values["runs"])
-    return f"{values['mean']:5.1f} ± {values['std']:.1f}   ({each})" if len(values["runs"]) > 1 else f"{values['mean']:5.1f}"
+    return (
+      f"{values['mean']:5.1f} ± {values['std']:.1f}   ({each})"
+      if len(values["runs"]) > 1
+      else f"{values['mean']:5.1f}"
+    )
 
   rows = {
-      "task": f"{result['task']} ({result['metric']})",
-      "model": f"{result['model'] or 'no checkpoint'}, {result['init']}, token map {result['token_map']}",
-      "validation": scores("validation"),
-      "test": scores("test"),
-      "best step": f"{', '.join(str(step) for step in result['best_steps'])} of {result['steps']}",
-      "time": f"{result['seconds']:.0f} s on {result['device']}"
-              + (f", {result['examples_per_second']:.1f} training examples/s" if result["examples_per_second"] else ""),
+    "task": f"{result['task']} ({result['metric']})",
+    "model": f"{result['model'] or 'no checkpoint'}, {result['init']}, token map {result['token_map']}",
+    "validation": scores("validation"),
+    "test": scores("test"),
+    "best step": f"{', '.join(str(step) for step in result['best_steps'])} of {result['steps']}",
+    "time": f"{result['seconds']:.0f} s on {result['device']}"
+    + (
+      f", {result['examples_per_second']:.1f} training examples/s"
+      if result["examples_per_second"]
+      else ""
+    ),
   }
   if result["collapsed"]:
-    rows["collapsed"] = "a replica predicts one class for every validation sample; lower train.learning_rate, or try another seed"
+    rows["collapsed"] = (
+      "a replica predicts one class for every validation sample; lower train.learning_rate, or try another seed"
+    )
   return "\n".join(f"{name:11} {value}" for name, value in rows.items())
 
 
@@ -93,13 +106,23 @@ def _train(plan: Plan, run: Workdir) -> dict:
 
   def train_step(states: list[TrainState], step: int) -> tuple[list[TrainState], list[dict]]:
     batch = plan.batches.at(step)
-    pairs = [compiled_step(state, part, place_batch(plan, batch[group])) for state, part, group in zip(states, data, groups, strict=True)]
+    pairs = [
+      compiled_step(state, part, place_batch(plan, batch[group]))
+      for state, part, group in zip(states, data, groups, strict=True)
+    ]
     return [state for state, _ in pairs], [metrics for _, metrics in pairs]
 
-  def score(params: list[dict], split: str, step: int, max_examples: int = -1) -> tuple[list[float], bool]:
+  def score(
+    params: list[dict], split: str, step: int, max_examples: int = -1
+  ) -> tuple[list[float], bool]:
     indices = np.stack([getattr(part, split) for part in plan.splits])
     indices = indices if max_examples == -1 else indices[:, :max_examples]
-    logits = np.concatenate([predict(plan, eval_step, *one, indices[group]) for *one, group in zip(params, data, groups, strict=True)])
+    logits = np.concatenate(
+      [
+        predict(plan, eval_step, one, part, indices[group])
+        for one, part, group in zip(params, data, groups, strict=True)
+      ]
+    )
     scores = []
     for replica, (rows, logit) in enumerate(zip(indices, logits, strict=True)):
       labels = plan.features.labels[rows]
@@ -109,35 +132,61 @@ def _train(plan: Plan, run: Workdir) -> dict:
     return scores, any(len(np.unique(logit.argmax(-1))) == 1 for logit in logits)
 
   def evaluate(states: list[TrainState], step: int) -> None:
-    scores, _ = score([state.params for state in states], "validation", step, config.eval.max_examples)
+    scores, _ = score(
+      [state.params for state in states], "validation", step, config.eval.max_examples
+    )
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
-      bests[i] = take_best(bests[i], state, put(np.array(scores[group], np.float32), replicated(mesh)))
+      bests[i] = take_best(
+        bests[i], state, put(np.array(scores[group], np.float32), replicated(mesh))
+      )
 
   states, examples_per_second = loop.run(
-      states, first_step=first_step, num_steps=plan.num_steps, train_step=train_step, evaluate=evaluate,
-      tree_to_save=lambda states: {"states": states, "bests": bests},
-      every=loop.Every(config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps),
-      schedule=make_schedule(config.train, plan.num_steps), log=log, checkpoints=checkpoints,
-      examples_per_step=len(plan.seeds) * config.train.batch_size)
+    states,
+    first_step=first_step,
+    num_steps=plan.num_steps,
+    train_step=train_step,
+    evaluate=evaluate,
+    tree_to_save=lambda states: {"states": states, "bests": bests},
+    every=loop.Every(
+      config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps
+    ),
+    schedule=make_schedule(config.train, plan.num_steps),
+    log=log,
+    checkpoints=checkpoints,
+    examples_per_step=len(plan.seeds) * config.train.batch_size,
+  )
   best_params = [best.params for best in bests]
   validation, collapsed = score(best_params, "validation", plan.num_steps)
   test, _ = score(best_params, "test", plan.num_steps)
   log.close()
   checkpoints.close()
   return {
-      "mode": "finetune", "task": plan.task.name, "metric": plan.task.metric, "model": config.model.checkpoint,
-      "init": config.model.init, "token_map": config.token_map.kind, "replicas": len(plan.seeds),
-      "validation": _summary(validation), "test": _summary(test), "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
-      "steps": plan.num_steps, "collapsed": collapsed,
-      "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
-      "seconds": time.perf_counter() - started, "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}", "versions": versions()}
+    "mode": "finetune",
+    "task": plan.task.name,
+    "metric": plan.task.metric,
+    "model": config.model.checkpoint,
+    "init": config.model.init,
+    "token_map": config.token_map.kind,
+    "replicas": len(plan.seeds),
+    "validation": _summary(validation),
+    "test": _summary(test),
+    "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
+    "steps": plan.num_steps,
+    "collapsed": collapsed,
+    "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
+    "seconds": time.perf_counter() - started,
+    "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    "versions": versions(),
+  }
 
 
 def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: slice) -> TrainState:
   """A group of replicas at step 0, on the mesh, with the embedding rows that their task can reach."""
   replicas = []
   for seed, sub_table in zip(plan.seeds[group], plan.sub_tables[group], strict=True):
-    params = initial_params(plan.config.model.init, plan.model_config, plan.head, plan.checkpoint, seed)
+    params = initial_params(
+      plan.config.model.init, plan.model_config, plan.head, plan.checkpoint, seed
+    )
     embeddings = word_embeddings(params)
     embeddings["weight"] = sub_table.cut(embeddings["weight"])
     replicas.append(params)
@@ -147,16 +196,20 @@ def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: sl
   def init(params: dict) -> TrainState:
     return TrainState(jnp.zeros(len(replicas), jnp.int32), params, jax.vmap(optimizer.init)(params))
 
-  return jax.jit(init, out_shardings=state_shardings(plan.mesh, jax.eval_shape(init, params)))(params)
+  return jax.jit(init, out_shardings=state_shardings(plan.mesh, jax.eval_shape(init, params)))(
+    params
+  )
 
 
 def device_data(plan: Plan, group: slice) -> DeviceData:
   """The samples, and a group's token maps and seeds, whole on every device."""
   whole = replicated(plan.mesh)
   return DeviceData(
-      symbols=put(plan.features.symbols, whole), labels=put(plan.features.labels, whole),
-      lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
-      seeds=put(np.array(plan.seeds[group], np.int32), whole))
+    symbols=put(plan.features.symbols, whole),
+    labels=put(plan.features.labels, whole),
+    lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
+    seeds=put(np.array(plan.seeds[group], np.int32), whole),
+  )
 
 
 def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
@@ -165,7 +218,9 @@ def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
   return put(indices, jax.sharding.NamedSharding(plan.mesh, spec))
 
 
-def predict(plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray) -> np.ndarray:
+def predict(
+  plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray
+) -> np.ndarray:
   """Logits [replicas, samples, labels] of the samples `indices` [replicas, samples], in batches."""
   shards = plan.mesh.shape[BATCH[0]] * plan.mesh.shape[BATCH[1]]
   size = math.ceil(min(plan.config.eval.batch_size, indices.shape[1]) / shards) * shards
@@ -173,9 +228,15 @@ def predict(plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.n
   for start in range(0, indices.shape[1], size):
     rows = indices[:, start : start + size].astype(np.int32)
     padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
-    batches.append(np.asarray(eval_step(params, data, place_batch(plan, padded)))[:, : rows.shape[1]])
+    batches.append(
+      np.asarray(eval_step(params, data, place_batch(plan, padded)))[:, : rows.shape[1]]
+    )
   return np.concatenate(batches, axis=1)
 
 
 def _summary(scores: list[float]) -> dict:
-  return {"mean": float(np.mean(scores)), "std": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, "runs": scores}
+  return {
+    "mean": float(np.mean(scores)),
+    "std": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
+    "runs": scores,
+  }

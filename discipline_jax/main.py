@@ -8,29 +8,33 @@ import importlib.util
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import jax
 from absl import flags, logging
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.finetune import finetune
 from discipline_jax.training.loop import Stopped
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, by path or by name; --config.a.b=value changes a field.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Where the run is written; by default runs/ and the config's name.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Say what would run, and write nothing.")
 _MODES = {"finetune": finetune}
 
 
-def main(argv: list[str]) -> int:
-  """Runs what the flags say and returns the exit code."""
+def main(argv: Sequence[str]) -> int:
+  """Runs what the flags in `argv[1:]` say and returns the exit code."""
   try:
-    config, workdir = _parse(argv)
+    flag_values = _parse(argv)
+    if flag_values.help:
+      print(f"{__doc__}\n{flag_values.main_module_help()}")
+      return 0
+    config = flag_values.config
+    name = pathlib.Path(config_flags.get_config_filename(flag_values["config"])).stem
+    workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
     if config.mode not in _MODES:
       raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
     _prepare_jax(config.cache_dir)
-    _MODES[config.mode](config, workdir, dry_run=_DRY_RUN.value)
+    _MODES[config.mode](config, workdir, dry_run=bool(flag_values["dry-run"].value))
   except UserError as error:
     return _fail(error, 2)
   except RunFailed as error:
@@ -42,29 +46,86 @@ def main(argv: list[str]) -> int:
   return 0
 
 
-def _parse(argv: list[str]):
+def _parse(argv: Sequence[str]) -> flags.FlagValues:
+  argv = list(argv)
+  if "--config" in argv[:-1]:
+    place = argv.index("--config")
+    argv[place : place + 2] = [f"--config={argv[place + 1]}"]
   argv = [_find_config(argument) for argument in argv]
+  flag_values = _define_flags(argv)
   try:
-    rest = flags.FLAGS(argv)
-  except (flags.Error, AttributeError, KeyError, OSError, SyntaxError, TypeError, ValueError) as error:
-    raise UserError(f"{str(error).strip().splitlines()[0]}; see --help and the config's fields in discipline_jax/defaults.py") from None
+    rest = flag_values(argv)
+  except Exception as error:  # a config file is a program, and can fail in any way
+    _explain_unknown_field(argv)
+    raise UserError(
+      f"{type(error).__name__}: {str(error).strip() or 'in the config file'}; see --help, and"
+      " the fields in discipline_jax/defaults.py"
+    ) from None
   if len(rest) > 1:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
-  if _CONFIG.value is None:
+  if flag_values.config is None and not flag_values.help:
     raise UserError("no --config; try --config=configs/quickstart.py")
-  name = pathlib.Path(next(a for a in argv if a.startswith("--config=")).removeprefix("--config=")).stem
-  return _CONFIG.value, pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
+  return flag_values
+
+
+def _define_flags(argv: Sequence[str]) -> flags.FlagValues:
+  flag_values = flags.FlagValues()
+  config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "A file of configs/, by path or by name; --config.a.b=value changes a field.",
+    flag_values=flag_values,
+    sys_argv=argv,
+  )
+  flags.DEFINE_string(
+    "workdir",
+    None,
+    "Where the run is written; by default runs/ and the config's name.",
+    flag_values=flag_values,
+  )
+  flags.DEFINE_bool(
+    "dry-run", False, "Say what would run, and write nothing.", flag_values=flag_values
+  )
+  flags.DEFINE_bool("help", False, "Show this.", short_name="h", flag_values=flag_values)
+  return flag_values
+
+
+def _explain_unknown_field(argv: Sequence[str]) -> None:
+  """Raises UserError where an override names a field that the config does not have."""
+  alone = [argument for argument in argv if not argument.startswith("--config.")]
+  flag_values = _define_flags(alone)
+  try:
+    flag_values(alone)
+  except Exception:  # then the fields are not what is wrong
+    return
+  config = flag_values.config
+  overrides = [argument for argument in argv if argument.startswith("--config.")]
+  for argument in overrides:
+    name = argument.partition("=")[0].removeprefix("--config.")
+    fields = config
+    for part in name.split("."):
+      if not isinstance(fields, ConfigDict) or part not in fields:
+        known = (
+          ", ".join(sorted(fields)) if isinstance(fields, ConfigDict) else "no fields of its own"
+        )
+        raise UserError(f"the config has no field {name!r}; in place of {part!r} it has: {known}")
+      fields = fields[part]
 
 
 def _find_config(argument: str) -> str:
-  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, by the configs installed with the package."""
+  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, by the"
+  " configs installed with the package."""
   flag, _, value = argument.partition("=")
   if flag != "--config" or not value or pathlib.Path(value).exists():
     return argument
   spec = importlib.util.find_spec("discipline_jax.configs")
-  folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
+  folders = (
+    [pathlib.Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
+  )
   folders.append(pathlib.Path(__file__).parent.parent / "configs")
-  names = sorted({path.stem for folder in folders for path in folder.glob("*.py") if path.stem != "__init__"})
+  names = sorted(
+    {path.stem for folder in folders for path in folder.glob("*.py") if path.stem != "__init__"}
+  )
   if pathlib.Path(value).parent in (pathlib.Path("."), pathlib.Path("configs")):
     for folder in folders:
       path = folder / f"{pathlib.Path(value).stem}.py"

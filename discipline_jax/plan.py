@@ -1,8 +1,10 @@
-"""What a fine-tuning config comes to: data, splits, model sizes, token maps and batches, checked before anything runs."""
+"""What a fine-tuning config comes to: data, splits, model sizes, token maps and batches,"
+" checked before anything runs."""
 
 import dataclasses
 import os
 import pathlib
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -56,36 +58,63 @@ class Plan:
   num_steps: int
 
 
-def make_plan(config: ConfigDict) -> Plan:
-  """Reads the data and works out the rest; raises UserError for anything that cannot run."""
+def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -> Plan:
+  """Reads the data and works out the rest; raises UserError for anything that cannot run.
+
+  Args:
+    config: see `defaults.finetune`.
+    devices: to run on; by default all.
+  """
   _check(config)
-  mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+  mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   task = tasks.get(config.task.name, data_directory(config))
   checkpoint, model_config, vocabulary = _model(config, task)
   max_length = config.task.max_length or task.max_length
   if not 3 <= max_length <= model_config.max_position_embeddings:
-    raise UserError(f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings = {model_config.max_position_embeddings}; set task.max_length")
+    raise UserError(
+      f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings ="
+      f" {model_config.max_position_embeddings}; set task.max_length"
+    )
 
   features = featurise(task.read(), task.alphabet, max_length)
   seeds = [config.seed + replica for replica in range(config.replicas)]
   splits = [random_split(len(features.labels), seed, config.task.train_fraction) for seed in seeds]
   num_train = len(splits[0].train)
   if config.train.batch_size > num_train:
-    raise UserError(f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it")
+    raise UserError(
+      f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it"
+    )
   batches = Batches(
-      np.stack([split.train for split in splits]).astype(np.int32), seeds,
-      batch_size=config.train.batch_size, accumulation=config.train.grad_accumulation,
-      row_multiple=mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]])
+    np.stack([split.train for split in splits]).astype(np.int32),
+    seeds,
+    batch_size=config.train.batch_size,
+    accumulation=config.train.grad_accumulation,
+    row_multiple=mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]],
+  )
   return Plan(
-      config=config, task=task, features=features, seeds=seeds, splits=splits,
-      sub_tables=[_sub_table(config, vocabulary, task, replica) for replica in range(config.replicas)],
-      checkpoint=checkpoint, model_config=model_config, head=Classifier(len(task.labels)), dtype=_DTYPES[config.model.dtype],
-      mesh=mesh, batches=batches, num_steps=config.train.steps or config.train.epochs * batches.steps_per_epoch)
+    config=config,
+    task=task,
+    features=features,
+    seeds=seeds,
+    splits=splits,
+    sub_tables=[
+      _sub_table(config, vocabulary, task, replica) for replica in range(config.replicas)
+    ],
+    checkpoint=checkpoint,
+    model_config=model_config,
+    head=Classifier(len(task.labels)),
+    dtype=_DTYPES[config.model.dtype],
+    mesh=mesh,
+    batches=batches,
+    num_steps=config.train.steps or config.train.epochs * batches.steps_per_epoch,
+  )
 
 
 def data_directory(config: ConfigDict) -> pathlib.Path:
   """`config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax."""
-  return pathlib.Path(config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax").expanduser()
+  return pathlib.Path(
+    config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
+  ).expanduser()
 
 
 def describe(plan: Plan, workdir: pathlib.Path) -> str:
@@ -93,41 +122,66 @@ def describe(plan: Plan, workdir: pathlib.Path) -> str:
   config, split = plan.config, plan.splits[0]
   source = plan.checkpoint or "no checkpoint"
   rows = {
-      "task": f"{plan.task.name}: {len(plan.features.labels)} samples of up to {plan.features.symbols.shape[1]} tokens,"
-              f" {len(plan.task.labels)} classes, {plan.task.metric}",
-      "split": f"{len(split.train)} train, {len(split.validation)} validation, {len(split.test)} test; seeds {plan.seeds}",
-      "model": f"{plan.model_config.model_type} {plan.model_config.num_hidden_layers} x {plan.model_config.hidden_size},"
-               f" {config.model.init} ({source}), {config.model.dtype}",
-      "token map": f"{config.token_map.kind}; {len(plan.sub_tables[0].rows)} of {plan.model_config.vocab_size} embedding rows are trained",
-      "training": f"{plan.num_steps} updates of {config.train.batch_size} samples, {config.train.optimizer} {config.train.learning_rate:g}",
-      "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}, mesh {dict(plan.mesh.shape)}",
-      "workdir": str(workdir),
+    "task": f"{plan.task.name}: {len(plan.features.labels)} samples of up to {plan.features.symbols.shape[1]} tokens,"
+    f" {len(plan.task.labels)} classes, {plan.task.metric}",
+    "split": f"{len(split.train)} train, {len(split.validation)} validation, {len(split.test)}"
+    f" test; seeds {plan.seeds}",
+    "model": f"{plan.model_config.model_type} {plan.model_config.num_hidden_layers} x {plan.model_config.hidden_size},"
+    f" {config.model.init} ({source}), {config.model.dtype}",
+    "token map": f"{config.token_map.kind}; {len(plan.sub_tables[0].rows)} of"
+    f" {plan.model_config.vocab_size} embedding rows are trained",
+    "training": f"{plan.num_steps} updates of {config.train.batch_size} samples,"
+    f" {config.train.optimizer} {config.train.learning_rate:g}",
+    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}, mesh {dict(plan.mesh.shape)}",
+    "workdir": str(workdir),
   }
   return "\n".join(f"{name:10} {value}" for name, value in rows.items())
 
 
 def _check(config: ConfigDict) -> None:
   at_least_one = {
-      "replicas": config.replicas, "train.batch_size": config.train.batch_size, "train.grad_accumulation": config.train.grad_accumulation,
-      "train.epochs": config.train.epochs, "train.steps": config.train.steps, "train.log_every_steps": config.train.log_every_steps,
-      "eval.every_steps": config.eval.every_steps, "eval.batch_size": config.eval.batch_size, "checkpoint.every_steps": config.checkpoint.every_steps}
+    "replicas": config.replicas,
+    "train.batch_size": config.train.batch_size,
+    "train.grad_accumulation": config.train.grad_accumulation,
+    "train.epochs": config.train.epochs,
+    "train.steps": config.train.steps,
+    "train.log_every_steps": config.train.log_every_steps,
+    "eval.every_steps": config.eval.every_steps,
+    "eval.batch_size": config.eval.batch_size,
+    "checkpoint.every_steps": config.checkpoint.every_steps,
+  }
   for name, value in at_least_one.items():
     if value is not None and value < 1:
       raise UserError(f"{name} = {value} is less than 1; set --config.{name}")
-  at_least_zero = {"seed": config.seed, "train.warmup_steps": config.train.warmup_steps, "train.weight_decay": config.train.weight_decay, "train.learning_rate": config.train.learning_rate}
+  at_least_zero = {
+    "seed": config.seed,
+    "train.warmup_steps": config.train.warmup_steps,
+    "train.weight_decay": config.train.weight_decay,
+    "train.learning_rate": config.train.learning_rate,
+  }
   for name, value in at_least_zero.items():
     if not value >= 0:
       raise UserError(f"{name} = {value} is negative; set --config.{name}")
   if config.eval.max_examples != -1 and config.eval.max_examples < 1:
-    raise UserError(f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples")
-  for name, rate in {"model.dropout": config.model.dropout, "model.attention_dropout": config.model.attention_dropout}.items():
+    raise UserError(
+      f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples"
+    )
+  for name, rate in {
+    "model.dropout": config.model.dropout,
+    "model.attention_dropout": config.model.attention_dropout,
+  }.items():
     if rate is not None and not 0 <= rate < 1:
       raise UserError(f"{name} = {rate} is not in [0, 1); set --config.{name}")
   if config.task.name is None:
     raise UserError("task.name is not set; set --config.task.name")
   if config.train.grad_accumulation > config.train.batch_size:
-    raise UserError(f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it")
-  for name, value, choices in (("model.init", config.model.init, INITS), ("model.dtype", config.model.dtype, _DTYPES)):
+    raise UserError(
+      f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
+    )
+  for name, value, choices in (
+    ("model.init", config.model.init, INITS),
+    ("model.dtype", config.model.dtype, _DTYPES),
+  ):
     if value not in choices:
       raise UserError(f"{name} = {value!r} is not one of: {', '.join(choices)}")
 
@@ -136,20 +190,31 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
   sizes = {name: value for name, value in config.model.config.items() if value is not None}
   if config.model.checkpoint is not None:
     if sizes:
-      raise UserError(f"model.config.{min(sizes)} is set, but the sizes come from model.checkpoint; unset one of the two")
+      raise UserError(
+        f"model.config.{min(sizes)} is set, but the sizes come from model.checkpoint; unset one of the two"
+      )
     checkpoint = resolve(config.model.checkpoint)
     model_config = read_config(checkpoint)
     vocabulary = load_vocabulary(checkpoint, model_config.vocab_size)
   elif config.model.init == "scratch":
     checkpoint = None
-    model_config = ModelConfig.from_dict({"model_type": "bert", **sizes}, "in --config.model.config")
+    model_config = ModelConfig.from_dict(
+      {"model_type": "bert", **sizes}, "in --config.model.config"
+    )
     vocabulary = make_vocabulary(task.alphabet.symbols, model_config.vocab_size)
   else:
-    raise UserError(f"model.init = {config.model.init!r} needs --config.model.checkpoint, a directory in Hugging Face's format or a hub id; or set --config.model.init=scratch")
+    raise UserError(
+      f"model.init = {config.model.init!r} needs --config.model.checkpoint, a directory in"
+      " Hugging Face's format or a hub id; or set --config.model.init=scratch"
+    )
   if config.model.dropout is not None:
-    model_config = dataclasses.replace(model_config, hidden_dropout_prob=config.model.dropout, classifier_dropout=None)
+    model_config = dataclasses.replace(
+      model_config, hidden_dropout_prob=config.model.dropout, classifier_dropout=None
+    )
   if config.model.attention_dropout is not None:
-    model_config = dataclasses.replace(model_config, attention_probs_dropout_prob=config.model.attention_dropout)
+    model_config = dataclasses.replace(
+      model_config, attention_probs_dropout_prob=config.model.attention_dropout
+    )
   return checkpoint, model_config, vocabulary
 
 
@@ -157,9 +222,17 @@ def _sub_table(config: ConfigDict, vocabulary: Vocabulary, task: Task, replica: 
   first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
   symbol_ids = vocabulary.symbol_ids(task.alphabet.symbols)
   table = make_map(
-      config.token_map.kind, vocabulary, symbol_ids, shift=config.token_map.shift, seed=first_seed + replica,
-      path=config.token_map.path, keep_special=config.token_map.keep_special)
-  rows = table[np.concatenate([[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id], symbol_ids])]
+    config.token_map.kind,
+    vocabulary,
+    symbol_ids,
+    shift=config.token_map.shift,
+    seed=first_seed + replica,
+    path=config.token_map.path,
+    keep_special=config.token_map.keep_special,
+  )
+  rows = table[
+    np.concatenate([[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id], symbol_ids])
+  ]
   if config.train.weight_decay:  # it moves the rows that no input reads, too
     return SubTable.whole(rows, len(vocabulary.tokens))
   return SubTable.reachable(rows)

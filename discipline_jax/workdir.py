@@ -15,10 +15,11 @@ _PLACES = ("data_dir", "cache_dir")
 
 
 class Workdir:
-  """Opens a run's directory for one process group; use as a context manager.
+  """A run's directory. Nothing is written before it is entered, as a context manager, by the run that works in it.
 
   Raises:
-    UserError: it belongs to a run with another config, another process works in it, or it cannot be made.
+    UserError: on entering: another process works in it, or it cannot be made. From every method: it
+      belongs to a run with another config.
   """
 
   def __init__(self, path: pathlib.Path, config: ConfigDict):
@@ -30,13 +31,19 @@ class Workdir:
       self.path.mkdir(parents=True, exist_ok=True)
       self._lock = (self.path / ".lock").open("w")
     except OSError as error:
-      raise UserError(f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir") from None
+      raise UserError(
+        f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
+      ) from None
     if jax.process_index() == 0:
       try:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
       except OSError:
-        raise UserError(f"another process works in {self.path}; wait for it or give another --workdir") from None
-    self._claim()
+        raise UserError(
+          f"another process works in {self.path}; wait for it or give another --workdir"
+        ) from None
+    self._check_owner()
+    if not (self.path / "config.json").exists():
+      self._write("config.json", self._ours())
     return self
 
   def __exit__(self, *_) -> None:
@@ -44,6 +51,7 @@ class Workdir:
 
   def result(self) -> dict | None:
     """What the finished run wrote, or None."""
+    self._check_owner()
     path = self.path / "result.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -51,24 +59,31 @@ class Workdir:
     """Marks the run as finished."""
     self._write("result.json", result)
 
-  def _claim(self) -> None:
+  def _ours(self) -> dict:
+    return json.loads(self._config.to_json_best_effort())
+
+  def _check_owner(self) -> None:
     path = self.path / "config.json"
-    ours = json.loads(self._config.to_json_best_effort())
     if not path.exists():
-      self._write("config.json", ours)
       return
     try:
-      theirs = json.loads(path.read_text(encoding="utf-8"))
+      theirs = _flat(json.loads(path.read_text(encoding="utf-8")))
     except json.JSONDecodeError:
-      raise UserError(f"not valid JSON, {path}; give another --workdir, or delete this one") from None
+      raise UserError(
+        f"not valid JSON, {path}; give another --workdir, or delete this one"
+      ) from None
+    ours = _flat(self._ours())
     changed = sorted(
-        name for name in {*_flat(ours), *_flat(theirs)}
-        if name not in _PLACES and _flat(ours).get(name) != _flat(theirs).get(name))
+      name
+      for name in {*ours, *theirs}
+      if name not in _PLACES and ours.get(name) != theirs.get(name)
+    )
     if changed:
       name = changed[0]
       raise UserError(
-          f"{name} is {_flat(ours).get(name)!r}, but the run in this workdir has {_flat(theirs).get(name)!r}, {path};"
-          " give another --workdir, or delete this one")
+        f"{name} is {ours.get(name)!r}, but the run in this workdir has {theirs.get(name)!r}, {path};"
+        " give another --workdir, or delete this one"
+      )
 
   def _write(self, name: str, content: dict) -> None:
     if jax.process_index() != 0:

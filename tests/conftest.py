@@ -3,7 +3,9 @@
 import os
 import pathlib
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = (
+  f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+)
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -24,7 +26,9 @@ def _compilation_cache(tmp_path_factory):
 @pytest.fixture(scope="session")
 def shared() -> pathlib.Path:
   """Real data and weights, which are not part of the project."""
-  path = pathlib.Path(os.environ.get("DISCIPLINE_SHARED", pathlib.Path(__file__).parents[2] / "shared"))
+  path = pathlib.Path(
+    os.environ.get("DISCIPLINE_SHARED", pathlib.Path(__file__).parents[2] / "shared")
+  )
   if not (path / "models").is_dir():
     pytest.skip("no ../shared with real data and weights; DISCIPLINE_SHARED can name another place")
   return path

@@ -8,14 +8,14 @@ from discipline_jax.models.layers import dropout
 
 
 def attend(
-    query: Float[Array, "batch queries hidden"],
-    key: Float[Array, "batch length hidden"],
-    value: Float[Array, "batch length hidden"],
-    allowed: Bool[Array, "batch 1 1 length"] | None,
-    *,
-    num_heads: int,
-    dropout_key: jax.Array | None,
-    dropout_rate: float,
+  query: Float[Array, "batch queries hidden"],
+  key: Float[Array, "batch length hidden"],
+  value: Float[Array, "batch length hidden"],
+  allowed: Bool[Array, "batch 1 1 length"] | None,
+  *,
+  num_heads: int,
+  dropout_key: jax.Array | None,
+  dropout_rate: float,
 ) -> tuple[Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"]]:
   """Mixes the values of each head's allowed positions.
 
@@ -29,6 +29,7 @@ def attend(
   Returns:
     The context, and the weights before dropout. Softmax is taken in float32.
   """
+
   def heads(x):
     return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)
 

@@ -46,15 +46,19 @@ class ModelConfig:
     """
     model_type = fields.get("model_type")
     if model_type != "bert":
-      raise UserError(f"model_type {model_type!r}, {where}, is not one of: bert; give a BERT checkpoint")
+      raise UserError(
+        f"model_type {model_type!r}, {where}, is not one of: bert; give a BERT checkpoint"
+      )
     refused = {
-        "position_embedding_type": fields.get("position_embedding_type", "absolute") != "absolute",
-        "is_decoder": bool(fields.get("is_decoder", False)),
-        "add_cross_attention": bool(fields.get("add_cross_attention", False)),
+      "position_embedding_type": fields.get("position_embedding_type", "absolute") != "absolute",
+      "is_decoder": bool(fields.get("is_decoder", False)),
+      "add_cross_attention": bool(fields.get("add_cross_attention", False)),
     }
     for name, is_refused in refused.items():
       if is_refused:
-        raise UserError(f"{name} = {fields[name]!r}, {where}, is not supported; give an encoder with absolute positions")
+        raise UserError(
+          f"{name} = {fields[name]!r}, {where}, is not supported; give an encoder with absolute positions"
+        )
     known = {field.name: field for field in dataclasses.fields(cls)}
     config = cls(**{name: value for name, value in fields.items() if name in known})
     config._check(where)
@@ -63,14 +67,21 @@ class ModelConfig:
   def _check(self, where: str) -> None:
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
-      if field.type is int and (not isinstance(value, int) or isinstance(value, bool) or value < (field.name != "pad_token_id")):
+      if field.type is int and (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value < (field.name != "pad_token_id")
+      ):
         raise UserError(f"{field.name} = {value!r}, {where}, is not a positive integer; correct it")
     if self.hidden_size % self.num_attention_heads:
       raise UserError(
-          f"hidden_size {self.hidden_size}, {where}, is not a multiple of num_attention_heads"
-          f" {self.num_attention_heads}; change one of them")
+        f"hidden_size {self.hidden_size}, {where}, is not a multiple of num_attention_heads"
+        f" {self.num_attention_heads}; change one of them"
+      )
     if self.hidden_act not in ACTIVATIONS:
-      raise UserError(f"hidden_act {self.hidden_act!r}, {where}, is not one of: {', '.join(ACTIVATIONS)}")
+      raise UserError(
+        f"hidden_act {self.hidden_act!r}, {where}, is not one of: {', '.join(ACTIVATIONS)}"
+      )
 
 
 def read_config(directory: pathlib.Path) -> ModelConfig:
@@ -79,7 +90,9 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   try:
     fields = json.loads(path.read_text(encoding="utf-8"))
   except FileNotFoundError:
-    raise UserError(f"no config.json in {directory}; give a directory in Hugging Face's format") from None
+    raise UserError(
+      f"no config.json in {directory}; give a directory in Hugging Face's format"
+    ) from None
   except (json.JSONDecodeError, UnicodeDecodeError) as error:
     raise UserError(f"not valid JSON ({error}), {path}; download the checkpoint again") from None
   if not isinstance(fields, dict):

@@ -45,15 +45,15 @@ class Encoder(nnx.Module):
     self.pooler = Pooler(config, rngs)
 
   def __call__(
-      self,
-      ids: Int[Array, "batch length"],
-      *,
-      attention_mask: Int[Array, "batch length"] | None = None,
-      token_type_ids: Int[Array, "batch length"] | None = None,
-      dropout_key: jax.Array | None = None,
-      first_only: bool = False,
-      output_hidden_states: bool = False,
-      output_attentions: bool = False,
+    self,
+    ids: Int[Array, "batch length"],
+    *,
+    attention_mask: Int[Array, "batch length"] | None = None,
+    token_type_ids: Int[Array, "batch length"] | None = None,
+    dropout_key: jax.Array | None = None,
+    first_only: bool = False,
+    output_hidden_states: bool = False,
+    output_attentions: bool = False,
   ) -> EncoderOutput:
     """Runs the encoder.
 
@@ -69,8 +69,9 @@ class Encoder(nnx.Module):
     """
     if ids.shape[1] > self.config.max_position_embeddings:
       raise ValueError(
-          f"{ids.shape[1]} tokens a row, but the model has max_position_embeddings ="
-          f" {self.config.max_position_embeddings}; cut the sequences")
+        f"{ids.shape[1]} tokens a row, but the model has max_position_embeddings ="
+        f" {self.config.max_position_embeddings}; cut the sequences"
+      )
     if token_type_ids is None:
       token_type_ids = jnp.zeros_like(ids)
     allowed = None if attention_mask is None else attention_mask.astype(bool)[:, None, None, :]
@@ -83,15 +84,14 @@ class Encoder(nnx.Module):
       hidden_states.append(x)
       attentions.append(weights)
     return EncoderOutput(
-        last_hidden_state=x,
-        pooler_output=self.pooler(x),
-        hidden_states=tuple(hidden_states) if output_hidden_states else None,
-        attentions=tuple(attentions) if output_attentions else None,
+      last_hidden_state=x,
+      pooler_output=self.pooler(x),
+      hidden_states=tuple(hidden_states) if output_hidden_states else None,
+      attentions=tuple(attentions) if output_attentions else None,
     )
 
 
 class Embeddings(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     std, size = config.initializer_range, config.hidden_size
     self.word_embeddings = Embedding(config.vocab_size, size, std=std, rngs=rngs)
@@ -107,7 +107,6 @@ class Embeddings(nnx.Module):
 
 
 class Layers(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     self.layer = nnx.List([Layer(config, rngs) for _ in range(config.num_hidden_layers)])
 
@@ -121,8 +120,12 @@ class Layer(nnx.Module):
     self.output = AddAndNorm(config.intermediate_size, config, rngs)
 
   def __call__(
-      self, x: Float[Array, "batch length hidden"], allowed: Bool[Array, "batch 1 1 length"] | None,
-      key: jax.Array | None, *, num_queries: int | None = None,
+    self,
+    x: Float[Array, "batch length hidden"],
+    allowed: Bool[Array, "batch 1 1 length"] | None,
+    key: jax.Array | None,
+    *,
+    num_queries: int | None = None,
   ) -> tuple[jax.Array, jax.Array]:
     weights_key, attention_key, output_key = _split(key, 3)
     context, weights = self.attention.self(x, allowed, weights_key, num_queries)
@@ -131,14 +134,12 @@ class Layer(nnx.Module):
 
 
 class Attention(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     self.self = SelfAttention(config, rngs)
     self.output = AddAndNorm(config.hidden_size, config, rngs)
 
 
 class SelfAttention(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     size, std = config.hidden_size, config.initializer_range
     self.query = Linear(size, size, std=std, rngs=rngs)
@@ -148,17 +149,28 @@ class SelfAttention(nnx.Module):
     self.dropout_rate = config.attention_probs_dropout_prob
 
   def __call__(
-      self, x: jax.Array, allowed: jax.Array | None, key: jax.Array | None, num_queries: int | None,
+    self,
+    x: jax.Array,
+    allowed: jax.Array | None,
+    key: jax.Array | None,
+    num_queries: int | None,
   ) -> tuple[Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"]]:
     return attend(
-        self.query(x[:, :num_queries]), self.key(x), self.value(x), allowed,
-        num_heads=self.num_heads, dropout_key=key, dropout_rate=self.dropout_rate)
+      self.query(x[:, :num_queries]),
+      self.key(x),
+      self.value(x),
+      allowed,
+      num_heads=self.num_heads,
+      dropout_key=key,
+      dropout_rate=self.dropout_rate,
+    )
 
 
 class Intermediate(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-    self.dense = Linear(config.hidden_size, config.intermediate_size, std=config.initializer_range, rngs=rngs)
+    self.dense = Linear(
+      config.hidden_size, config.intermediate_size, std=config.initializer_range, rngs=rngs
+    )
     self.activation = ACTIVATIONS[config.hidden_act]
 
   def __call__(self, x: jax.Array) -> jax.Array:
@@ -178,9 +190,10 @@ class AddAndNorm(nnx.Module):
 
 
 class Pooler(nnx.Module):
-
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-    self.dense = Linear(config.hidden_size, config.hidden_size, std=config.initializer_range, rngs=rngs)
+    self.dense = Linear(
+      config.hidden_size, config.hidden_size, std=config.initializer_range, rngs=rngs
+    )
 
   def __call__(self, x: Float[Array, "batch length hidden"]) -> Float[Array, "batch hidden"]:
     return jnp.tanh(self.dense(x[:, 0]))

@@ -8,17 +8,22 @@ from flax import nnx
 
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier
-from discipline_jax.models.huggingface import build_model
 
 # (params, ids, attention_mask, dropout_key) -> logits [batch, num_labels]
 Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None], jax.Array]
 
 
-def classifier_function(config: ModelConfig, head: Classifier, dtype: jnp.dtype = jnp.float32) -> Forward:
+def classifier_function(
+  config: ModelConfig, head: Classifier, dtype: jnp.dtype = jnp.float32
+) -> Forward:
   """The classifier of these sizes; `params` are as `models.initialise.initial_params` gives them."""
-  graph, abstract = nnx.split(nnx.eval_shape(lambda: build_model(config, head, jax.random.key(0), dtype)))
+  graph, abstract = nnx.split(
+    nnx.eval_shape(lambda: head.build(config, rngs=nnx.Rngs(0), dtype=dtype))
+  )
 
-  def forward(params: dict, ids: jax.Array, attention_mask: jax.Array, dropout_key: jax.Array | None) -> jax.Array:
+  def forward(
+    params: dict, ids: jax.Array, attention_mask: jax.Array, dropout_key: jax.Array | None
+  ) -> jax.Array:
     state = nnx.State(abstract)
     nnx.replace_by_pure_dict(state, params)
     return nnx.merge(graph, state)(ids, attention_mask=attention_mask, dropout_key=dropout_key)

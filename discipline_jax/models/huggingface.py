@@ -18,7 +18,12 @@ from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import Classifier, SequenceClassifier
 from discipline_jax.models.torch_file import read_torch_file
 
-_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_FILES = (
+  "model.safetensors",
+  "model.safetensors.index.json",
+  "pytorch_model.bin",
+  "pytorch_model.bin.index.json",
+)
 # Drawn anew where a checkpoint has none; every other weight must be there.
 _OPTIONAL = ("pooler.", "classifier.")
 
@@ -26,7 +31,11 @@ Weights = Mapping[str, Callable[[], np.ndarray]]
 
 
 def load(
-    checkpoint: str, head: Classifier | None = None, *, dtype: jnp.dtype = jnp.float32, seed: int = 0,
+  checkpoint: str,
+  head: Classifier | None = None,
+  *,
+  dtype: jnp.dtype = jnp.float32,
+  seed: int = 0,
 ) -> Encoder | SequenceClassifier:
   """Loads a BERT.
 
@@ -44,23 +53,32 @@ def load(
   config = read_config(directory)
 
   def build(key: jax.Array) -> Encoder | SequenceClassifier:
-    return build_model(config, head, key, dtype)
+    rngs = nnx.Rngs(params=key)
+    return (
+      Encoder(config, rngs=rngs, dtype=dtype)
+      if head is None
+      else head.build(config, rngs=rngs, dtype=dtype)
+    )
 
   graph, abstract = nnx.split(nnx.eval_shape(build, jax.random.key(seed)))
-  params = load_params(directory, config, nnx.to_pure_dict(abstract), lambda key: nnx.to_pure_dict(nnx.state(build(key))), seed)
+  params = load_params(
+    directory,
+    config,
+    nnx.to_pure_dict(abstract),
+    lambda key: nnx.to_pure_dict(nnx.state(build(key))),
+    seed,
+  )
   nnx.replace_by_pure_dict(abstract, params)
   return nnx.merge(graph, abstract)
 
 
-def build_model(config: ModelConfig, head: Classifier | None, key: jax.Array, dtype: jnp.dtype = jnp.float32) -> Encoder | SequenceClassifier:
-  """A model with all weights drawn: N(0, initializer_range^2), LayerNorm 1 and 0, biases 0 (Devlin et al. 2019)."""
-  rngs = nnx.Rngs(params=key)
-  if head is None:
-    return Encoder(config, rngs=rngs, dtype=dtype)
-  return SequenceClassifier(config, head.num_labels, rngs=rngs, dtype=dtype)
-
-
-def load_params(directory: pathlib.Path, config: ModelConfig, abstract: dict, draw: Callable[[jax.Array], dict], seed: int) -> dict:
+def load_params(
+  directory: pathlib.Path,
+  config: ModelConfig,
+  abstract: dict,
+  draw: Callable[[jax.Array], dict],
+  seed: int,
+) -> dict:
   """Returns a tree like `abstract` with the checkpoint's weights, and drawn ones where it has no pooler or head.
 
   Args:
@@ -81,16 +99,26 @@ def load_params(directory: pathlib.Path, config: ModelConfig, abstract: dict, dr
       continue
     value = _read(weights, source, directory)
     if value.shape != leaf.shape:
-      raise UserError(f"{source} has shape {list(value.shape)}, the config asks for {list(leaf.shape)}, {directory}; use the config.json made with these weights")
+      raise UserError(
+        f"{source} has shape {list(value.shape)}, the config asks for {list(leaf.shape)},"
+        f" {directory}; use the config.json made with these weights"
+      )
     if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
-      raise UserError(f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again")
+      raise UserError(
+        f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
+      )
     found[path] = jnp.asarray(value, jnp.float32)
   lost = [name for _, name in missing if not name.startswith(_OPTIONAL)]
   if lost:
-    raise UserError(f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the checkpoint is not a whole {config.model_type} encoder")
+    raise UserError(
+      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
+      f" checkpoint is not a whole {config.model_type} encoder"
+    )
   if missing:
     logging.warning("Not in the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing))
-    drawn = jax.jit(lambda key: [_flatten(draw(key))[path] for path, _ in missing])(jax.random.key(seed))
+    drawn = jax.jit(lambda key: [_flatten(draw(key))[path] for path, _ in missing])(
+      jax.random.key(seed)
+    )
     found.update(zip((path for path, _ in missing), drawn, strict=True))
   return _unflatten(found)
 
@@ -103,25 +131,43 @@ def resolve(checkpoint: str) -> pathlib.Path:
   looks_local = checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1 or path.exists()
   if looks_local:
     raise UserError(
-        f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
-        " or give a hub id such as bert-base-uncased")
+      f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
+      " or give a hub id such as bert-base-uncased"
+    )
   import huggingface_hub  # half a second, and only a hub id needs it
 
   try:
-    return pathlib.Path(huggingface_hub.snapshot_download(
-        checkpoint, allow_patterns=["config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]))
-  except Exception as error:  # the hub's client raises its own, httpx's and the operating system's errors
+    return pathlib.Path(
+      huggingface_hub.snapshot_download(
+        checkpoint,
+        allow_patterns=[
+          "config.json",
+          "*.safetensors",
+          "*.safetensors.index.json",
+          "tokenizer*",
+          "vocab*",
+          "merges.txt",
+          "special_tokens_map.json",
+        ],
+      )
+    )
+  except (
+    Exception
+  ) as error:  # the hub's client raises its own, httpx's and the operating system's errors
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     raise UserError(
-        f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
-        " download its files by hand and give their directory as --config.model.checkpoint") from None
+      f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
+      " download its files by hand and give their directory as --config.model.checkpoint"
+    ) from None
 
 
 def open_weights(directory: pathlib.Path) -> Weights:
   """Maps each tensor's name in the checkpoint to a function that reads it."""
   present = [name for name in _FILES if (directory / name).is_file()]
   if not present:
-    raise UserError(f"no {' or '.join(_FILES[::2])} in {directory}; download the model's weights there")
+    raise UserError(
+      f"no {' or '.join(_FILES[::2])} in {directory}; download the model's weights there"
+    )
   path = directory / present[0]
   if not path.name.endswith(".index.json"):
     return _open_file(path)
@@ -146,7 +192,7 @@ def _open_file(path: pathlib.Path) -> Weights:
     return {name: (lambda array=array: array) for name, array in read_torch_file(path).items()}
   try:
     file = safe_open(path, framework="numpy")
-    return {name: (lambda name=name: file.get_tensor(name)) for name in file.keys()}
+    return {name: (lambda name=name: file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
   except (SafetensorError, OSError, struct.error) as error:
     raise UserError(f"not a whole safetensors file ({error}), {path}; download it again") from None
 
@@ -155,19 +201,25 @@ def _read(weights: Weights, name: str, directory: pathlib.Path) -> np.ndarray:
   try:
     return weights[name]()
   except (SafetensorError, OSError) as error:
-    raise UserError(f"{name} cannot be read ({error}), {directory}; download the checkpoint again") from None
+    raise UserError(
+      f"{name} cannot be read ({error}), {directory}; download the checkpoint again"
+    ) from None
 
 
 def _aliases(name: str, prefix: str) -> list[str]:
   """The names a weight may have: with and without the architecture's prefix, and TensorFlow's for LayerNorm."""
-  old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+  old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+    "LayerNorm.bias", "LayerNorm.beta"
+  )
   return [name, prefix + name, old, prefix + old]
 
 
 def _flatten(tree: dict, path: tuple = ()) -> dict[tuple, jax.Array]:
-  leaves = {}
+  leaves: dict[tuple, jax.Array] = {}
   for key, value in tree.items():
-    leaves.update(_flatten(value, (*path, key)) if isinstance(value, dict) else {(*path, key): value})
+    leaves.update(
+      _flatten(value, (*path, key)) if isinstance(value, dict) else {(*path, key): value}
+    )
   return leaves
 
 

@@ -11,12 +11,14 @@ from jaxtyping import Float, Int32
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier
-from discipline_jax.models.huggingface import build_model, load_params
+from discipline_jax.models.huggingface import load_params
 
 INITS = ("pretrained", "scratch", "re_emb")
 
 
-def initial_params(init: str, config: ModelConfig, head: Classifier, checkpoint: pathlib.Path | None, seed: int) -> dict:
+def initial_params(
+  init: str, config: ModelConfig, head: Classifier, checkpoint: pathlib.Path | None, seed: int
+) -> dict:
   """Parameters of a classifier, as a nested dict.
 
   Args:
@@ -30,8 +32,9 @@ def initial_params(init: str, config: ModelConfig, head: Classifier, checkpoint:
   Raises:
     UserError: an unknown init, or one that needs a checkpoint where there is none.
   """
+
   def draw(key: jax.Array) -> dict:
-    return nnx.to_pure_dict(nnx.state(build_model(config, head, key)))
+    return nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
 
   key = jax.random.key(seed)
   if init not in INITS:
@@ -39,10 +42,15 @@ def initial_params(init: str, config: ModelConfig, head: Classifier, checkpoint:
   if init == "scratch":
     return jax.jit(draw)(key)
   if checkpoint is None:
-    raise UserError(f"model.init = {init!r} needs --config.model.checkpoint, a Hugging Face directory or hub id; or set model.init=scratch")
+    raise UserError(
+      f"model.init = {init!r} needs --config.model.checkpoint, a Hugging Face directory or hub"
+      " id; or set model.init=scratch"
+    )
   params = load_params(checkpoint, config, jax.eval_shape(draw, key), draw, seed)
   if init == "re_emb":
-    word_embeddings(params)["weight"] = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(key)
+    word_embeddings(params)["weight"] = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(
+      key
+    )
   return params
 
 
@@ -71,8 +79,11 @@ class SubTable:
   def reachable(cls, symbol_rows: Int32[np.ndarray, " symbols"]) -> "SubTable":
     """The smallest one for symbols that stand in these rows of the whole table."""
     rows, lookup = np.unique(symbol_rows, return_inverse=True)
-    # As many rows as symbols, so that replicas whose maps collide differently still stack; nothing looks up the surplus.
-    spare = np.setdiff1d(np.arange(len(symbol_rows) + len(rows)), rows)[: len(symbol_rows) - len(rows)]
+    # As many rows as symbols, so that replicas whose maps collide differently still stack;
+    # nothing looks up the surplus.
+    spare = np.setdiff1d(np.arange(len(symbol_rows) + len(rows)), rows)[
+      : len(symbol_rows) - len(rows)
+    ]
     return cls(np.concatenate([rows, spare]).astype(np.int32), lookup.astype(np.int32))
 
   @classmethod
@@ -82,5 +93,7 @@ class SubTable:
   def cut(self, table: Float[jax.Array, "vocab hidden"]) -> Float[jax.Array, "rows hidden"]:
     return table[self.rows]
 
-  def write_back(self, table: Float[jax.Array, "vocab hidden"], trained: Float[jax.Array, "rows hidden"]) -> Float[jax.Array, "vocab hidden"]:
+  def write_back(
+    self, table: Float[jax.Array, "vocab hidden"], trained: Float[jax.Array, "rows hidden"]
+  ) -> Float[jax.Array, "vocab hidden"]:
     return table.at[self.rows].set(trained)

@@ -13,10 +13,10 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, UInt32
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "gelu": lambda x: 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5)),
-    "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
-    "relu": jax.nn.relu,
-    "silu": jax.nn.silu,
+  "gelu": lambda x: 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5)),
+  "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
+  "relu": jax.nn.relu,
+  "silu": jax.nn.silu,
 }
 
 
@@ -60,11 +60,15 @@ class LayerNorm(nnx.Module):
     centred = x32 - x32.mean(-1, keepdims=True)
     variance = jnp.square(centred).mean(-1, keepdims=True)
     lead = (1,) * (x.ndim - 1) + x.shape[-1:]
-    y = centred * jax.lax.rsqrt(variance + self.eps) * self.weight[...].reshape(lead) + self.bias[...].reshape(lead)
+    y = centred * jax.lax.rsqrt(variance + self.eps) * self.weight[...].reshape(lead) + self.bias[
+      ...
+    ].reshape(lead)
     return y.astype(x.dtype)
 
 
-def dropout(key: jax.Array | None, x: Float[Array, "*shape"], rate: float) -> Float[Array, "*shape"]:
+def dropout(
+  key: jax.Array | None, x: Float[Array, "*shape"], rate: float
+) -> Float[Array, "*shape"]:
   """Sets a share of `x` to zero and scales the rest so that the expectation is unchanged.
 
   The random bits are `hash_bits`, which XLA computes inside the loop that uses them: drawing them with

@@ -8,7 +8,8 @@ import numpy as np
 
 from discipline_jax.errors import UserError
 
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's names
+_ROBERTA_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")  # in the same order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +40,19 @@ class Vocabulary:
     for symbol in symbols:
       pieces = self.encode(symbol)
       if len(pieces) != 1:
-        raise UserError(f"the symbol {symbol!r} is {len(pieces)} tokens for this model's tokenizer, not one; choose another model or alphabet")
+        raise UserError(
+          f"the symbol {symbol!r} is {len(pieces)} tokens for this model's tokenizer, not one;"
+          " choose another model or alphabet"
+        )
       ids.append(pieces[0])
     return np.array(ids, np.int32)
 
   @property
   def unused_ids(self) -> np.ndarray:
     """Ids of BERT's `[unusedN]` rows, which no text of its pre-training touched."""
-    return np.array([i for i, token in enumerate(self.tokens) if token.startswith("[unused")], np.int32)
+    return np.array(
+      [i for i, token in enumerate(self.tokens) if token.startswith("[unused")], np.int32
+    )
 
 
 def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
@@ -62,7 +68,9 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
   Raises:
     UserError: no tokenizer whose vocabulary has `size` entries.
   """
-  from transformers import AutoTokenizer  # two seconds, and a run without a checkpoint does not need it
+  from transformers import (
+    AutoTokenizer,
+  )  # two seconds, and a run without a checkpoint does not need it
 
   try:
     tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
@@ -70,18 +78,25 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
     tokenizer = None
   if tokenizer is not None and len(tokenizer) == size and tokenizer.cls_token_id is not None:
     return Vocabulary(
-        tokens=tuple(tokenizer.convert_ids_to_tokens(range(size))),
-        special_ids=tuple(sorted(tokenizer.all_special_ids)),
-        pad_id=tokenizer.pad_token_id, cls_id=tokenizer.cls_token_id, sep_id=tokenizer.sep_token_id,
-        encode=lambda text: tokenizer(text, add_special_tokens=False).input_ids)
+      tokens=tuple(tokenizer.convert_ids_to_tokens(list(range(size)))),
+      special_ids=tuple(sorted(tokenizer.all_special_ids)),
+      pad_id=tokenizer.pad_token_id,
+      cls_id=tokenizer.cls_token_id,
+      sep_id=tokenizer.sep_token_id,
+      encode=lambda text: tokenizer(text, add_special_tokens=False).input_ids,
+    )
   path = directory / "vocab.txt"
   tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
   tokens = tokens[:-1] if tokens and not tokens[-1] else tokens
-  if len(tokens) != size or not {"[PAD]", "[CLS]", "[SEP]"} <= set(tokens):
+  special = next(
+    (names for names in (_SPECIAL, _ROBERTA_SPECIAL) if set(names) <= set(tokens)), None
+  )
+  if len(tokens) != size or special is None:
     raise UserError(
-        f"no tokenizer with the {size} entries of config.json, {directory}; put the tokenizer's own tokenizer.json"
-        " or vocab.txt there")
-  return _symbol_table(tokens)
+      f"no tokenizer with the {size} entries of config.json, {directory}; put the tokenizer's own tokenizer.json"
+      " or vocab.txt there"
+    )
+  return _symbol_table(tokens, special)
 
 
 def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
@@ -92,14 +107,21 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
   """
   tokens = [*_SPECIAL, *symbols]
   if size < len(tokens):
-    raise UserError(f"model.config.vocab_size = {size} is less than the task's {len(symbols)} symbols and {len(_SPECIAL)} special tokens; set at least {len(tokens)}")
-  return _symbol_table(tokens + [f"[unused{i}]" for i in range(size - len(tokens))])
+    raise UserError(
+      f"model.config.vocab_size = {size} is less than the task's {len(symbols)} symbols and"
+      f" {len(_SPECIAL)} special tokens; set at least {len(tokens)}"
+    )
+  return _symbol_table(tokens + [f"[unused{i}]" for i in range(size - len(tokens))], _SPECIAL)
 
 
-def _symbol_table(tokens: Sequence[str]) -> Vocabulary:
+def _symbol_table(tokens: Sequence[str], special: Sequence[str]) -> Vocabulary:
   ids = {token: i for i, token in enumerate(tokens)}
-  unknown = ids.get("[UNK]", ids["[PAD]"])
+  pad, unknown, cls, sep, _ = special
   return Vocabulary(
-      tokens=tuple(tokens), special_ids=tuple(sorted(ids[token] for token in _SPECIAL if token in ids)),
-      pad_id=ids["[PAD]"], cls_id=ids["[CLS]"], sep_id=ids["[SEP]"],
-      encode=lambda text: [ids.get(symbol, unknown) for symbol in text.split()])
+    tokens=tuple(tokens),
+    special_ids=tuple(sorted(ids[token] for token in special)),
+    pad_id=ids[pad],
+    cls_id=ids[cls],
+    sep_id=ids[sep],
+    encode=lambda text: [ids.get(symbol, ids[unknown]) for symbol in text.split()],
+  )

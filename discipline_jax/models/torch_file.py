@@ -19,10 +19,16 @@ from discipline_jax.errors import UserError
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _STORAGE_DTYPES = {
-    "DoubleStorage": np.dtype("<f8"), "FloatStorage": np.dtype("<f4"), "HalfStorage": np.dtype("<f2"),
-    "BFloat16Storage": np.dtype(ml_dtypes.bfloat16), "LongStorage": np.dtype("<i8"), "IntStorage": np.dtype("<i4"),
-    "ShortStorage": np.dtype("<i2"), "CharStorage": np.dtype("i1"), "ByteStorage": np.dtype("u1"),
-    "BoolStorage": np.dtype("?"),
+  "DoubleStorage": np.dtype("<f8"),
+  "FloatStorage": np.dtype("<f4"),
+  "HalfStorage": np.dtype("<f2"),
+  "BFloat16Storage": np.dtype(ml_dtypes.bfloat16),
+  "LongStorage": np.dtype("<i8"),
+  "IntStorage": np.dtype("<i4"),
+  "ShortStorage": np.dtype("<i2"),
+  "CharStorage": np.dtype("i1"),
+  "ByteStorage": np.dtype("u1"),
+  "BoolStorage": np.dtype("?"),
 }
 
 
@@ -34,9 +40,13 @@ def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
   except UserError:
     raise
   except Exception as error:  # a hostile pickle can make the machine fail in any way
-    raise UserError(f"not a readable PyTorch checkpoint ({type(error).__name__}: {error}), {path}; download it again") from None
+    raise UserError(
+      f"not a readable PyTorch checkpoint ({type(error).__name__}: {error}), {path}; download it again"
+    ) from None
   if not isinstance(state, dict):
-    raise UserError(f"holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()")
+    raise UserError(
+      f"holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
+    )
   for name, value in state.items():
     if not isinstance(name, str) or not isinstance(value, _Tensor):
       raise UserError(f"entry {name!r} is not a tensor, {path}; save model.state_dict()")
@@ -53,25 +63,32 @@ class _Storage:
 class _Tensor:
   """A strided view of a storage."""
 
-  def __init__(self, storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]):
+  def __init__(
+    self, storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+  ):
     self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
   def array(self) -> np.ndarray:
     flat = np.frombuffer(self.storage.data, self.storage.dtype)
     if min(*self.shape, *self.strides, self.offset, 0) < 0 or len(self.shape) != len(self.strides):
-      raise UserError(f"a tensor of shape {self.shape} and strides {self.strides} in a PyTorch checkpoint; download it again")
+      raise UserError(
+        f"a tensor of shape {self.shape} and strides {self.strides} in a PyTorch checkpoint; download it again"
+      )
     end = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + 1
     if 0 in self.shape:
       return np.zeros(self.shape, flat.dtype)
     if end > flat.size:
-      raise UserError(f"a tensor of {end} elements in a storage of {flat.size} in a PyTorch checkpoint; download it again")
+      raise UserError(
+        f"a tensor of {end} elements in a storage of {flat.size} in a PyTorch checkpoint; download it again"
+      )
     itemsize = flat.dtype.itemsize
-    view = np.lib.stride_tricks.as_strided(flat[self.offset:], self.shape, [s * itemsize for s in self.strides], writeable=False)
+    view = np.lib.stride_tricks.as_strided(
+      flat[self.offset :], self.shape, [s * itemsize for s in self.strides], writeable=False
+    )
     return np.ascontiguousarray(view).reshape(self.shape)
 
 
 class _Unpickler(pickle.Unpickler):
-
   def __init__(self, file: BinaryIO, load_storage):
     super().__init__(file, encoding="utf-8")
     self._load_storage = load_storage
@@ -85,11 +102,16 @@ class _Unpickler(pickle.Unpickler):
       return lambda tensor, *_: tensor
     if module == "torch" and name in _STORAGE_DTYPES:
       return _STORAGE_DTYPES[name]
-    raise UserError(f"the checkpoint's pickle asks for {module}.{name}, which is not a tensor; nothing was run; get a safetensors file")
+    raise UserError(
+      f"the checkpoint's pickle asks for {module}.{name}, which is not a tensor; nothing was"
+      " run; get a safetensors file"
+    )
 
   def persistent_load(self, pid: Any) -> _Storage:
     kind, dtype, key, _, size, *view = pid
-    if kind != "storage" or not isinstance(dtype, np.dtype) or any(item is not None for item in view):
+    if (
+      kind != "storage" or not isinstance(dtype, np.dtype) or any(item is not None for item in view)
+    ):
       raise UserError(f"an unknown storage {pid!r} in a PyTorch checkpoint; get a safetensors file")
     return self._load_storage(dtype, str(key), int(size))
 

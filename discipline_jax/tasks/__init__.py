@@ -7,11 +7,11 @@ from discipline_jax.tasks import dna, planted
 from discipline_jax.tasks.base import Task
 
 _TASKS = {
-    "dna_h3": lambda data_dir: dna.histone("dna_h3", "H3.txt", data_dir),
-    "dna_h4": lambda data_dir: dna.histone("dna_h4", "H4.txt", data_dir),
-    "dna_h3k9ac": lambda data_dir: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir),
-    "dna_splice": dna.splice,
-    "dna_planted": lambda _: planted.planted(),
+  "dna_h3": lambda data_dir: dna.histone("dna_h3", "H3.txt", data_dir),
+  "dna_h4": lambda data_dir: dna.histone("dna_h4", "H4.txt", data_dir),
+  "dna_h3k9ac": lambda data_dir: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir),
+  "dna_splice": dna.splice,
+  "dna_planted": lambda _: planted.planted(),
 }
 
 

@@ -25,7 +25,11 @@ class Alphabet:
   def unknown(self, sequence: str) -> str | None:
     """The first character of `sequence` that is neither a symbol nor an alias, or None."""
     known = {*self.symbols, *self.aliases}
-    return None if known.issuperset(sequence) else next(letter for letter in sequence if letter not in known)
+    return (
+      None
+      if known.issuperset(sequence)
+      else next(letter for letter in sequence if letter not in known)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,14 +82,20 @@ def random_split(num_samples: int, seed: int, train_fraction: float = 1.0) -> Sp
     UserError: a fraction outside (0, 1], or too few samples for three parts.
   """
   if not 0 < train_fraction <= 1:
-    raise UserError(f"task.train_fraction = {train_fraction} is not in (0, 1]; give the share of the training set to use")
+    raise UserError(
+      f"task.train_fraction = {train_fraction} is not in (0, 1]; give the share of the training set to use"
+    )
   order = np.random.default_rng(seed).permutation(num_samples)
   held_out = round(num_samples * 0.05)
   if held_out == 0:
     raise UserError(f"{num_samples} samples cannot be split 90/5/5; give at least 11")
   num_train = num_samples - 2 * held_out
   keep = math.ceil(num_train * train_fraction)
-  return Split(train=order[:keep], validation=order[num_train : num_train + held_out], test=order[num_train + held_out :])
+  return Split(
+    train=order[:keep],
+    validation=order[num_train : num_train + held_out],
+    test=order[num_train + held_out :],
+  )
 
 
 def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:

@@ -44,5 +44,10 @@ def featurise(examples: Sequence[Example], alphabet: Alphabet, max_length: int) 
     row[1 : len(codes) + 1] = codes
     row[len(codes) + 1] = SEP
   if cut:
-    logging.warning("%d of %d sequences are longer than task.max_length = %d tokens and were cut", cut, len(examples), max_length)
+    logging.warning(
+      "%d of %d sequences are longer than task.max_length = %d tokens and were cut",
+      cut,
+      len(examples),
+      max_length,
+    )
   return Features(symbols, np.array([example.label for example in examples], np.int32))

@@ -18,7 +18,14 @@ _NUM_SAMPLES = 4000
 def planted() -> Task:
   """4,000 sequences of 40 letters in three classes, always the same ones."""
   labels = (*_MOTIFS, "neither")
-  return Task("dna_planted", ALPHABET, labels=labels, metric="accuracy", max_length=_LENGTH + 2, read=lambda: _generate(_NUM_SAMPLES))
+  return Task(
+    "dna_planted",
+    ALPHABET,
+    labels=labels,
+    metric="accuracy",
+    max_length=_LENGTH + 2,
+    read=lambda: _generate(_NUM_SAMPLES),
+  )
 
 
 def _generate(num_samples: int) -> list[Example]:

@@ -18,8 +18,14 @@ _RESERVED = 1000  # rows that the authors' random maps never give to a task toke
 
 
 def make_map(
-    kind: str, vocabulary: Vocabulary, symbol_ids: Int32[np.ndarray, " symbols"], *,
-    shift: int, seed: int, path: str | None, keep_special: bool,
+  kind: str,
+  vocabulary: Vocabulary,
+  symbol_ids: Int32[np.ndarray, " symbols"],
+  *,
+  shift: int,
+  seed: int,
+  path: str | None,
+  keep_special: bool,
 ) -> Int32[np.ndarray, " vocab"]:
   """Makes the table T.
 
@@ -67,14 +73,26 @@ def _reserved(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _frequent(vocabulary: Vocabulary) -> np.ndarray:
-  """Ids of whole or part words, most frequent first: WordPiece and BPE number them so, after special tokens and single characters."""
+  """Ids of whole or part words, most frequent first: WordPiece and BPE number them so, after"
+  " special tokens and single characters."""
   skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
-  return np.array([i for i, token in enumerate(vocabulary.tokens) if i not in skip and len(token.lstrip("#Ġ▁")) > 1], np.int32)
+  return np.array(
+    [
+      i
+      for i, token in enumerate(vocabulary.tokens)
+      if i not in skip and len(token.lstrip("#Ġ▁")) > 1
+    ],
+    np.int32,
+  )
 
 
-def _assign(identity: np.ndarray, symbol_ids: np.ndarray, rows: np.ndarray, what: str) -> np.ndarray:
+def _assign(
+  identity: np.ndarray, symbol_ids: np.ndarray, rows: np.ndarray, what: str
+) -> np.ndarray:
   if len(rows) < len(symbol_ids):
-    raise UserError(f"the model's vocabulary has {len(rows)} {what} for {len(symbol_ids)} symbols; choose another token_map.kind")
+    raise UserError(
+      f"the model's vocabulary has {len(rows)} {what} for {len(symbol_ids)} symbols; choose another token_map.kind"
+    )
   table = identity.copy()
   table[symbol_ids] = rows[: len(symbol_ids)]
   return table
@@ -82,14 +100,23 @@ def _assign(identity: np.ndarray, symbol_ids: np.ndarray, rows: np.ndarray, what
 
 def _read_table(path: str | None, seed: int, size: int) -> np.ndarray:
   if path is None:
-    raise UserError("token_map.kind = 'table' needs --config.token_map.path, a .npy file with one row number for each token id")
+    raise UserError(
+      "token_map.kind = 'table' needs --config.token_map.path, a .npy file with one row number for each token id"
+    )
   file = pathlib.Path(path.replace("{seed}", str(seed))).expanduser()
   try:
     table = np.load(file, allow_pickle=False)
   except (OSError, ValueError, EOFError) as error:
     raise UserError(f"not a readable .npy file ({error}), {file}; set token_map.path") from None
-  if not isinstance(table, np.ndarray) or table.shape != (size,) or not np.issubdtype(table.dtype, np.integer):
-    raise UserError(f"a token map of this model is {size} integers, {file} holds {getattr(table, 'shape', 'no array')}; set another token_map.path")
+  if (
+    not isinstance(table, np.ndarray)
+    or table.shape != (size,)
+    or not np.issubdtype(table.dtype, np.integer)
+  ):
+    raise UserError(
+      f"a token map of this model is {size} integers, {file} holds"
+      f" {getattr(table, 'shape', 'no array')}; set another token_map.path"
+    )
   if table.min() < 0 or table.max() >= size:
     raise UserError(f"a row number outside 0..{size - 1}, {file}; set another token_map.path")
   return table

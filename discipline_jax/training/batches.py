@@ -14,13 +14,22 @@ class Batches:
     steps_per_epoch: updates that see every sample once.
   """
 
-  def __init__(self, indices: Int32[np.ndarray, "replicas samples"], seeds: list[int], *, batch_size: int, accumulation: int, row_multiple: int):
+  def __init__(
+    self,
+    indices: Int32[np.ndarray, "replicas samples"],
+    seeds: list[int],
+    *,
+    batch_size: int,
+    accumulation: int,
+    row_multiple: int,
+  ):
     """Args:
-      indices: each replica's training samples.
-      seeds: each replica's.
-      batch_size: samples an update.
-      accumulation: parts an update is cut into.
-      row_multiple: the rows of a part are a multiple of it (places without a sample hold -1), so that devices share them evenly.
+    indices: each replica's training samples.
+    seeds: each replica's.
+    batch_size: samples an update.
+    accumulation: parts an update is cut into.
+    row_multiple: the rows of a part are a multiple of it (places without a sample hold -1), so that
+      devices share them evenly.
     """
     self._indices = indices
     self._seeds = tuple(seeds)
@@ -40,4 +49,9 @@ class Batches:
     return batch.transpose(0, 2, 1)  # so that a short batch is shared out evenly among the parts
 
   def _shuffle(self, epoch: int) -> np.ndarray:
-    return np.stack([np.random.default_rng([seed, epoch]).permutation(row) for seed, row in zip(self._seeds, self._indices, strict=True)])
+    return np.stack(
+      [
+        np.random.default_rng([seed, epoch]).permutation(row)
+        for seed, row in zip(self._seeds, self._indices, strict=True)
+      ]
+    )

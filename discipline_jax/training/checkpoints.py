@@ -13,7 +13,9 @@ class Checkpoints:
 
   def __init__(self, directory: pathlib.Path):
     self._directory = directory
-    options = ocp.CheckpointManagerOptions(max_to_keep=2, cleanup_tmp_directories=True, enable_async_checkpointing=True)
+    options = ocp.CheckpointManagerOptions(
+      max_to_keep=2, cleanup_tmp_directories=True, enable_async_checkpointing=True
+    )
     self._manager = ocp.CheckpointManager(directory.absolute(), options=options)
 
   @property
@@ -32,8 +34,9 @@ class Checkpoints:
       return self._manager.restore(step, args=ocp.args.StandardRestore(abstract))
     except (ValueError, KeyError, OSError) as error:
       raise UserError(
-          f"the checkpoint of step {step} does not fit this run ({str(error).splitlines()[0]}), {self._directory};"
-          " choose another --workdir") from None
+        f"the checkpoint of step {step} does not fit this run ({str(error).splitlines()[0]}), {self._directory};"
+        " choose another --workdir"
+      ) from None
 
   def wait(self) -> None:
     """Returns when all saves are on disk."""
@@ -46,5 +49,11 @@ class Checkpoints:
     try:
       write()
     except (OSError, ValueError) as error:  # tensorstore reports a full disk as a ValueError
-      last = max((int(path.name) for path in self._directory.iterdir() if path.name.isdigit()), default="none")
-      raise RunFailed(f"the checkpoint of step {step} could not be written ({str(error).splitlines()[0]}), {self._directory}; the last whole one is step {last}; free space and run again") from error
+      last = max(
+        (int(path.name) for path in self._directory.iterdir() if path.name.isdigit()),
+        default="none",
+      )
+      raise RunFailed(
+        f"the checkpoint of step {step} could not be written ({str(error).splitlines()[0]}),"
+        f" {self._directory}; the last whole one is step {last}; free space and run again"
+      ) from error

@@ -32,13 +32,17 @@ class MetricsLog:
     temporary.write_text("".join(kept), encoding="utf-8")
     temporary.replace(path)
     self._file = path.open("a", encoding="utf-8")
-    self._events = SummaryWriter(str(workdir / "events"), purge_step=first_step + 1 if first_step else None)
+    self._events = SummaryWriter(
+      str(workdir / "events"), purge_step=first_step + 1 if first_step else None
+    )
 
   def write(self, step: int, split: str, replica: int, **values: float) -> None:
     """One line: step, split, replica and what was measured."""
     if self._file is None:
       return
-    self._file.write(json.dumps({"step": step, "split": split, "replica": replica, **values}) + "\n")
+    self._file.write(
+      json.dumps({"step": step, "split": split, "replica": replica, **values}) + "\n"
+    )
     self._file.flush()
     for name, value in values.items():
       self._events.add_scalar(f"{split}/{name}/{replica}", value, step)

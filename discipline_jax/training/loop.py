@@ -33,17 +33,18 @@ class Every:
 
 
 def run(
-    state, *,
-    first_step: int,
-    num_steps: int,
-    train_step: Callable,
-    evaluate: Callable,
-    tree_to_save: Callable,
-    every: Every,
-    schedule: Callable[[int], float],
-    log: MetricsLog,
-    checkpoints: Checkpoints,
-    examples_per_step: int,
+  state,
+  *,
+  first_step: int,
+  num_steps: int,
+  train_step: Callable,
+  evaluate: Callable,
+  tree_to_save: Callable,
+  every: Every,
+  schedule: Callable[[int], float],
+  log: MetricsLog,
+  checkpoints: Checkpoints,
+  examples_per_step: int,
 ) -> tuple:
   """Runs updates `first_step` to `num_steps`.
 
@@ -66,37 +67,58 @@ def run(
   losses: list[np.ndarray] = []
   seconds: list[float] = []
 
-  def settle() -> dict[str, np.ndarray] | None:
+  def settle() -> dict[str, np.ndarray]:
     """Fetches the metrics of the latest step: only now must the device have finished it."""
     nonlocal pending
     if pending is None:
-      return None
+      return {}
     step, metrics = pending
     pending = None
-    values = {name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]}
+    values = {
+      name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]
+    }
     if not np.isfinite(values["loss"]).all():
       last = checkpoints.latest_step
       raise RunFailed(
-          f"the training loss is {values['loss'].tolist()} at step {step}; the last good checkpoint is"
-          f" {'none' if last is None else f'step {last}'}; lower train.learning_rate")
+        f"the training loss is {values['loss'].tolist()} at step {step}; the last good checkpoint is"
+        f" {'none' if last is None else f'step {last}'}; lower train.learning_rate"
+      )
     losses.append(values["loss"])
     return values
 
-  with _Signals() as signals, tqdm(total=num_steps, initial=first_step, unit="step", dynamic_ncols=True, disable=jax.process_index() != 0) as bar:
+  with (
+    _Signals() as signals,
+    tqdm(
+      total=num_steps,
+      initial=first_step,
+      unit="step",
+      dynamic_ncols=True,
+      disable=jax.process_index() != 0,
+    ) as bar,
+  ):
     for step in range(first_step + 1, num_steps + 1):
       started = time.perf_counter()
       state, metrics = train_step(state, step - 1)
       settle()
       pending = step, metrics
       last = step == num_steps
-      events = {name: last or step % getattr(every, name) == 0 for name in ("log", "evaluate", "checkpoint")}
+      events = {
+        name: last or step % getattr(every, name) == 0 for name in ("log", "evaluate", "checkpoint")
+      }
       stop = signals.received
       if any(events.values()) or stop:
         values = settle()
         mean_loss = np.mean(losses, axis=0)
         losses.clear()
         for replica, loss in enumerate(mean_loss):
-          log.write(step, "train", replica, loss=float(loss), grad_norm=float(values["grad_norm"][replica]), learning_rate=float(schedule(step - 1)))
+          log.write(
+            step,
+            "train",
+            replica,
+            loss=float(loss),
+            grad_norm=float(values["grad_norm"][replica]),
+            learning_rate=float(schedule(step - 1)),
+          )
         bar.set_postfix(loss=f"{float(mean_loss.mean()):.4f}", refresh=False)
       seconds.append(time.perf_counter() - started)
       bar.update()
@@ -119,7 +141,9 @@ class _Signals:
   received: int | None = None
 
   def __enter__(self) -> "_Signals":
-    self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)}
+    self._before = {
+      number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)
+    }
     return self
 
   def __exit__(self, *_) -> None:

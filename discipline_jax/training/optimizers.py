@@ -8,12 +8,12 @@ from discipline_jax.errors import UserError
 
 # Weight decay, where set, is decoupled for all of them (Loshchilov & Hutter 2019), so adam with decay is adamw.
 _SCALE_BY = {
-    "adam": optax.scale_by_adam,
-    "adamw": optax.scale_by_adam,
-    "adagrad": optax.scale_by_rss,
-    "adamax": optax.scale_by_adamax,
-    "radam": optax.scale_by_radam,
-    "novograd": optax.scale_by_novograd,
+  "adam": optax.scale_by_adam,
+  "adamw": optax.scale_by_adam,
+  "adagrad": optax.scale_by_rss,
+  "adamax": optax.scale_by_adamax,
+  "radam": optax.scale_by_radam,
+  "novograd": optax.scale_by_novograd,
 }
 
 
@@ -21,19 +21,28 @@ def make_schedule(train: ConfigDict, num_steps: int) -> optax.Schedule:
   """Linear warm-up from 0 over `warmup_steps` updates, then linear decay that reaches 0 after the last."""
   warmup = optax.linear_schedule(0.0, train.learning_rate, train.warmup_steps)
   decay = optax.linear_schedule(train.learning_rate, 0.0, max(1, num_steps - train.warmup_steps))
-  return optax.join_schedules([warmup, decay], [train.warmup_steps]) if train.warmup_steps else decay
+  return (
+    optax.join_schedules([warmup, decay], [train.warmup_steps]) if train.warmup_steps else decay
+  )
 
 
 def make_optimizer(train: ConfigDict, num_steps: int) -> optax.GradientTransformation:
   """Builds the optimizer that `config.train` describes; raises UserError for an unknown name."""
   if train.optimizer not in _SCALE_BY:
     raise UserError(f"train.optimizer = {train.optimizer!r} is not one of: {', '.join(_SCALE_BY)}")
-  decay = [optax.add_decayed_weights(train.weight_decay, mask=decayed)] if train.weight_decay else []
-  return optax.chain(_SCALE_BY[train.optimizer](), *decay, optax.scale_by_learning_rate(make_schedule(train, num_steps)))
+  decay = (
+    [optax.add_decayed_weights(train.weight_decay, mask=decayed)] if train.weight_decay else []
+  )
+  return optax.chain(
+    _SCALE_BY[train.optimizer](),
+    *decay,
+    optax.scale_by_learning_rate(make_schedule(train, num_steps)),
+  )
 
 
 def decayed(params):
   """True for every weight but biases and LayerNorm's (Devlin et al. 2019, appendix A.2)."""
+
   def is_decayed(path, _) -> bool:
     names = [str(part.key) for part in path]
     return names[-1] != "bias" and "LayerNorm" not in names

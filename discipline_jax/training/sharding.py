@@ -16,7 +16,9 @@ _COLUMNS = ("tensor", "fsdp")
 _ROWS = ("fsdp", "tensor")
 
 
-def make_mesh(data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
+def make_mesh(
+  data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] | None = None
+) -> Mesh:
   """A mesh over `devices`, by default all of all processes; one axis may be -1, which takes what the others leave.
 
   Raises:
@@ -27,8 +29,13 @@ def make_mesh(data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] |
   if sizes.count(-1) == 1:
     sizes[sizes.index(-1)] = max(1, count // max(1, -int(np.prod(sizes))))
   if min(sizes) < 1 or np.prod(sizes) != count:
-    raise UserError(f"mesh of data={data}, fsdp={fsdp}, tensor={tensor} does not fit {count} device(s); make the product {count}, one may be -1")
-  return jax.make_mesh(tuple(sizes), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3, devices=devices)
+    raise UserError(
+      f"mesh of data={data}, fsdp={fsdp}, tensor={tensor} does not fit {count} device(s); make"
+      f" the product {count}, one may be -1"
+    )
+  return jax.make_mesh(
+    tuple(sizes), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3, devices=devices
+  )
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -41,10 +48,16 @@ def state_shardings(mesh: Mesh, state):
   It holds for parameters and for what an optimizer keeps beside each of them under the same names.
   An axis that the mesh does not divide stays whole.
   """
+
   def sharding(path, leaf) -> NamedSharding:
-    names = [str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path]
+    names = [
+      str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path
+    ]
     spec = _spec(names, leaf.ndim - 1)
-    fitting = [axis if axis and size % mesh.shape[axis] == 0 else None for axis, size in zip(spec, leaf.shape[1:], strict=True)]
+    fitting = [
+      axis if axis and size % mesh.shape[axis] == 0 else None
+      for axis, size in zip(spec, leaf.shape[1:], strict=True)
+    ]
     return NamedSharding(mesh, PartitionSpec(None, *fitting))
 
   return jax.tree_util.tree_map_with_path(sharding, state)
@@ -63,6 +76,7 @@ def _spec(names: list[str], ndim: int) -> tuple[str | None, ...]:
 
 def put(tree, shardings):
   """Lays arrays that every process has in full over the devices of all processes."""
+
   def lay(array, sharding: NamedSharding) -> jax.Array:
     host = np.asarray(array)
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])

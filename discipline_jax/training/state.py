@@ -47,7 +47,11 @@ class Best:
 def first_best(params: dict, num_replicas: int) -> Best:
   """Any score beats it."""
   # A copy: the training step donates the state's own buffers.
-  return Best(jnp.zeros(num_replicas, jnp.int32), jnp.full(num_replicas, -jnp.inf), jax.tree.map(jnp.copy, params))
+  return Best(
+    jnp.zeros(num_replicas, jnp.int32),
+    jnp.full(num_replicas, -jnp.inf),
+    jax.tree.map(jnp.copy, params),
+  )
 
 
 def update_best(best: Best, state: TrainState, scores: Float[Array, " replicas"]) -> Best:

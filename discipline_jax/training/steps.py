@@ -18,6 +18,7 @@ from discipline_jax.tasks.features import PAD
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
 
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DeviceData:
@@ -36,7 +37,9 @@ class DeviceData:
   seeds: Int32[Array, " replicas"]
 
 
-def make_train_step(forward: Forward, optimizer: optax.GradientTransformation, mesh: Mesh, state: TrainState):
+def make_train_step(
+  forward: Forward, optimizer: optax.GradientTransformation, mesh: Mesh, state: TrainState
+):
   """Compiles `(state, data, indices [replicas, accumulation, rows]) -> (state, metrics)`.
 
   An index of -1 is an empty place. The gradient is that of the mean loss over all the samples of an update,
@@ -51,14 +54,19 @@ def make_train_step(forward: Forward, optimizer: optax.GradientTransformation, m
   Returns:
     A jitted function; metrics are `loss` and `grad_norm`, [replicas].
   """
-  def update(state: TrainState, data: DeviceData, lookup: jax.Array, seed: jax.Array, indices: jax.Array):
+
+  def update(
+    state: TrainState, data: DeviceData, lookup: jax.Array, seed: jax.Array, indices: jax.Array
+  ):
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     num_samples = jnp.maximum(1, (indices >= 0).sum())
 
     def loss_of(params: dict, part: jax.Array, key: jax.Array) -> jax.Array:
       symbols = jnp.take(data.symbols, part, axis=0, mode="clip")
       logits = forward(params, lookup[symbols], symbols != PAD, key)
-      losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.take(data.labels, part, mode="clip"))
+      losses = optax.softmax_cross_entropy_with_integer_labels(
+        logits, jnp.take(data.labels, part, mode="clip")
+      )
       return jnp.where(part >= 0, losses, 0).sum() / num_samples
 
     value_and_grad = jax.value_and_grad(loss_of)
@@ -66,6 +74,7 @@ def make_train_step(forward: Forward, optimizer: optax.GradientTransformation, m
     if indices.shape[0] == 1:
       loss, gradient = value_and_grad(state.params, indices[0], keys[0])
     else:
+
       def accumulate(total, part_and_key):
         return jax.tree.map(jnp.add, total, value_and_grad(state.params, *part_and_key)), None
 
@@ -73,34 +82,60 @@ def make_train_step(forward: Forward, optimizer: optax.GradientTransformation, m
       (loss, gradient), _ = jax.lax.scan(accumulate, zero, (indices, keys))
     changes, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     params = optax.apply_updates(state.params, changes)
-    return TrainState(state.step + 1, params, opt_state), {"loss": loss, "grad_norm": optax.tree.norm(gradient)}
+    return TrainState(state.step + 1, params, opt_state), {
+      "loss": loss,
+      "grad_norm": optax.tree.norm(gradient),
+    }
 
   def step(state: TrainState, data: DeviceData, indices: jax.Array):
-    return _over_replicas(lambda *one: update(one[0], data, *one[1:]), state, data.lookup, data.seeds, indices)
+    return _over_replicas(
+      lambda *one: update(one[0], data, *one[1:]), state, data.lookup, data.seeds, indices
+    )
 
   return jax.jit(
-      step, donate_argnums=0,
-      in_shardings=(state_shardings(mesh, state), None, NamedSharding(mesh, PartitionSpec(None, None, BATCH))),
-      out_shardings=(state_shardings(mesh, state), NamedSharding(mesh, PartitionSpec())))
+    step,
+    donate_argnums=0,
+    in_shardings=(
+      state_shardings(mesh, state),
+      None,
+      NamedSharding(mesh, PartitionSpec(None, None, BATCH)),
+    ),
+    out_shardings=(state_shardings(mesh, state), NamedSharding(mesh, PartitionSpec())),
+  )
 
 
 def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
   """Compiles `(params, data, indices [replicas, rows]) -> logits [replicas, rows, labels]`, without dropout."""
-  def logits_of(params: dict, data: DeviceData, lookup: jax.Array, indices: jax.Array) -> Float[Array, "rows labels"]:
+
+  def logits_of(
+    params: dict, data: DeviceData, lookup: jax.Array, indices: jax.Array
+  ) -> Float[Array, "rows labels"]:
     symbols = jnp.take(data.symbols, indices, axis=0, mode="clip")
     return forward(params, lookup[symbols], symbols != PAD, None)
 
   def step(params: dict, data: DeviceData, indices: jax.Array):
-    return _over_replicas(lambda params, lookup, rows: logits_of(params, data, lookup, rows), params, data.lookup, indices)
+    return _over_replicas(
+      lambda params, lookup, rows: logits_of(params, data, lookup, rows),
+      params,
+      data.lookup,
+      indices,
+    )
 
   return jax.jit(
-      step,
-      in_shardings=(state_shardings(mesh, params), None, NamedSharding(mesh, PartitionSpec(None, BATCH))),
-      out_shardings=NamedSharding(mesh, PartitionSpec()))
+    step,
+    in_shardings=(
+      state_shardings(mesh, params),
+      None,
+      NamedSharding(mesh, PartitionSpec(None, BATCH)),
+    ),
+    out_shardings=NamedSharding(mesh, PartitionSpec()),
+  )
 
 
 def _over_replicas(function: Callable, *stacked):
   """Applies `function` to each replica of a group, side by side."""
-  if jax.tree.leaves(stacked)[0].shape[0] == 1:  # a batched product of one is slower than a product on CPU
+  if (
+    jax.tree.leaves(stacked)[0].shape[0] == 1
+  ):  # a batched product of one is slower than a product on CPU
     return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], stacked)))
   return jax.vmap(function)(*stacked)

@@ -14,7 +14,13 @@ from discipline_jax.models.initialise import INITS, initial_params, word_embeddi
 from discipline_jax.models.layers import dropout, hash_bits
 
 CONFIG = models.ModelConfig(
-    vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, max_position_embeddings=12)
+  vocab_size=40,
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=24,
+  max_position_embeddings=12,
+)
 LENGTH, PADDED = 10, 4
 
 
@@ -23,7 +29,9 @@ def classifier():
   """A function, its parameters (far from zero), ids and a mask that hides each row's last positions."""
   head = models.Classifier(3)
   params = initial_params("scratch", CONFIG, head, None, seed=3)
-  params = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), params)
+  params = jax.tree.map(
+    lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), params
+  )
   rng = np.random.default_rng(0)
   ids = jnp.asarray(rng.integers(0, CONFIG.vocab_size, (3, LENGTH)))
   mask = jnp.asarray(np.arange(LENGTH)[None] < np.array([LENGTH, LENGTH - PADDED, 1])[:, None])
@@ -34,7 +42,9 @@ def test_padded_tokens_change_nothing(classifier):
   forward, params, ids, mask = classifier
   other = jnp.where(mask, ids, (ids + 7) % CONFIG.vocab_size)
   assert (other != ids).sum() == PADDED + LENGTH - 1
-  np.testing.assert_array_equal(forward(params, ids, mask, None), forward(params, other, mask, None))
+  np.testing.assert_array_equal(
+    forward(params, ids, mask, None), forward(params, other, mask, None)
+  )
 
 
 def test_padded_tokens_have_no_gradient(classifier):
@@ -42,7 +52,9 @@ def test_padded_tokens_have_no_gradient(classifier):
   # each position has a row of its own, so that the gradient of a row is the gradient of a position
   ids = jnp.arange(3 * LENGTH).reshape(3, LENGTH)
   gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None)).sum())(params)
-  norms = jnp.linalg.norm(word_embeddings(gradient)["weight"][: 3 * LENGTH], axis=-1).reshape(3, LENGTH)
+  norms = jnp.linalg.norm(word_embeddings(gradient)["weight"][: 3 * LENGTH], axis=-1).reshape(
+    3, LENGTH
+  )
   np.testing.assert_array_equal(norms > 0, mask)
 
 
@@ -55,7 +67,10 @@ def test_batch_equals_its_rows(classifier):
 def test_padding_a_row_changes_nothing(classifier):
   forward, params, ids, mask = classifier
   np.testing.assert_allclose(
-      forward(params, ids[1:2, : LENGTH - PADDED], mask[1:2, : LENGTH - PADDED], None), forward(params, ids[1:2], mask[1:2], None), atol=1e-5)
+    forward(params, ids[1:2, : LENGTH - PADDED], mask[1:2, : LENGTH - PADDED], None),
+    forward(params, ids[1:2], mask[1:2], None),
+    atol=1e-5,
+  )
 
 
 @pytest.mark.parametrize("dropout_key", [None, jax.random.key(5)])
@@ -83,7 +98,9 @@ def test_first_only_has_the_gradients_of_all():
   def loss(encoder, first_only):
     return jnp.square(encoder(ids, first_only=first_only).pooler_output).sum()
 
-  whole, first = (nnx.grad(lambda encoder, flag=flag: loss(encoder, flag))(encoder) for flag in (False, True))
+  whole, first = (
+    nnx.grad(lambda encoder, flag=flag: loss(encoder, flag))(encoder) for flag in (False, True)
+  )
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, first)
 
 
@@ -95,7 +112,9 @@ def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
   weight = word_embeddings(params)["weight"]
   word_embeddings(moved)["weight"] = jnp.zeros_like(weight).at[table].set(weight)
   assert not np.allclose(forward(params, ids, mask, None), forward(moved, ids, mask, None))
-  np.testing.assert_allclose(forward(params, ids, mask, None), forward(moved, jnp.asarray(table)[ids], mask, None), atol=1e-6)
+  np.testing.assert_allclose(
+    forward(params, ids, mask, None), forward(moved, jnp.asarray(table)[ids], mask, None), atol=1e-6
+  )
 
 
 def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
@@ -107,12 +126,16 @@ def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
 
 def test_too_long_a_row_is_an_error():
   encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
-  with pytest.raises(ValueError, match="13 tokens a row, but the model has max_position_embeddings = 12"):
+  with pytest.raises(
+    ValueError, match="13 tokens a row, but the model has max_position_embeddings = 12"
+  ):
     encoder(jnp.zeros((1, 13), jnp.int32))
 
 
 def test_scratch_is_the_default_initialiser():
-  params = initial_params("scratch", dataclasses.replace(CONFIG, vocab_size=4000), models.Classifier(2), None, seed=0)
+  params = initial_params(
+    "scratch", dataclasses.replace(CONFIG, vocab_size=4000), models.Classifier(2), None, seed=0
+  )
   weight = word_embeddings(params)["weight"]
   assert abs(float(weight.std()) - 0.02) < 2e-4
   assert abs(float(weight.mean())) < 3e-4
@@ -124,14 +147,30 @@ def test_scratch_is_the_default_initialiser():
 
 def test_inits_differ_where_they_should(testdata):
   config = models.read_config(testdata / "bert_small")
-  made = {init: initial_params(init, config, models.Classifier(2), testdata / "bert_small", seed=4) for init in INITS}
+  made = {
+    init: initial_params(init, config, models.Classifier(2), testdata / "bert_small", seed=4)
+    for init in INITS
+  }
   for init in ("scratch", "re_emb"):  # the same seed, the same head
-    np.testing.assert_array_equal(made["pretrained"]["classifier"]["weight"], made[init]["classifier"]["weight"])
-  np.testing.assert_array_equal(word_embeddings(made["re_emb"])["weight"], word_embeddings(made["scratch"])["weight"])
-  assert not np.allclose(word_embeddings(made["re_emb"])["weight"], word_embeddings(made["pretrained"])["weight"])
+    np.testing.assert_array_equal(
+      made["pretrained"]["classifier"]["weight"], made[init]["classifier"]["weight"]
+    )
+  np.testing.assert_array_equal(
+    word_embeddings(made["re_emb"])["weight"], word_embeddings(made["scratch"])["weight"]
+  )
+  assert not np.allclose(
+    word_embeddings(made["re_emb"])["weight"], word_embeddings(made["pretrained"])["weight"]
+  )
   for part in ("encoder", "pooler"):
-    jax.tree.map(np.testing.assert_array_equal, made["re_emb"]["base_model"][part], made["pretrained"]["base_model"][part])
-  assert not np.allclose(made["scratch"]["base_model"]["pooler"]["dense"]["weight"], made["pretrained"]["base_model"]["pooler"]["dense"]["weight"])
+    jax.tree.map(
+      np.testing.assert_array_equal,
+      made["re_emb"]["base_model"][part],
+      made["pretrained"]["base_model"][part],
+    )
+  assert not np.allclose(
+    made["scratch"]["base_model"]["pooler"]["dense"]["weight"],
+    made["pretrained"]["base_model"]["pooler"]["dense"]["weight"],
+  )
 
 
 class TestDropout:
@@ -165,11 +204,15 @@ class TestDropout:
 
   def test_low_values_are_uniform(self):
     """The tail that dropout cuts at, in 64 cells, by chi squared (63 degrees of freedom, 5 deviations)."""
-    counts = np.bincount(np.asarray(hash_bits(jax.random.key(2), self.shape)).ravel() >> 26, minlength=64)
+    counts = np.bincount(
+      np.asarray(hash_bits(jax.random.key(2), self.shape)).ravel() >> 26, minlength=64
+    )
     expected = counts.sum() / 64
     assert ((counts - expected) ** 2 / expected).sum() < 63 + 5 * (2 * 63) ** 0.5
 
   def test_backward_uses_the_forward_mask(self):
     x = jnp.ones((5, 7))
     key = jax.random.key(3)
-    np.testing.assert_array_equal(jax.grad(lambda x: dropout(key, x, 0.3).sum())(x), dropout(key, x, 0.3))
+    np.testing.assert_array_equal(
+      jax.grad(lambda x: dropout(key, x, 0.3).sum())(x), dropout(key, x, 0.3)
+    )

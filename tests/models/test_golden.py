@@ -24,7 +24,9 @@ NAMES = ("bert_small", "minilm-l6-uncased", "bert-tiny-uncased")
 @pytest.fixture(params=NAMES)
 def golden(request, testdata) -> tuple[pathlib.Path, dict[str, np.ndarray]]:
   """A checkpoint, and what PyTorch made of it."""
-  folder = testdata if request.param == "bert_small" else request.getfixturevalue("shared") / "models"
+  folder = (
+    testdata if request.param == "bert_small" else request.getfixturevalue("shared") / "models"
+  )
   return folder / request.param, dict(np.load(testdata / f"{request.param}.npz"))
 
 
@@ -34,14 +36,26 @@ def test_outputs_equal_pytorch(golden):
   if "pooler_weight" in expected:
     encoder.pooler.dense.weight.set_value(jnp.asarray(expected["pooler_weight"]))
     encoder.pooler.dense.bias.set_value(jnp.asarray(expected["pooler_bias"]))
-  output = nnx.jit(lambda encoder: encoder(
-      jnp.asarray(expected["ids"]), attention_mask=jnp.asarray(expected["attention_mask"]), token_type_ids=jnp.asarray(expected["token_type_ids"]),
-      output_hidden_states=True, output_attentions=True))(encoder)
-  np.testing.assert_allclose(output.last_hidden_state, expected["last_hidden_state"], atol=1e-5, rtol=0)
+  output = nnx.jit(
+    lambda encoder: encoder(
+      jnp.asarray(expected["ids"]),
+      attention_mask=jnp.asarray(expected["attention_mask"]),
+      token_type_ids=jnp.asarray(expected["token_type_ids"]),
+      output_hidden_states=True,
+      output_attentions=True,
+    )
+  )(encoder)
+  np.testing.assert_allclose(
+    output.last_hidden_state, expected["last_hidden_state"], atol=1e-5, rtol=0
+  )
   np.testing.assert_allclose(output.pooler_output, expected["pooler_output"], atol=1e-5, rtol=0)
   if "hidden_states" in expected:
-    np.testing.assert_allclose(np.stack(output.hidden_states), expected["hidden_states"], atol=1e-5, rtol=0)
-    np.testing.assert_allclose(np.stack(output.attentions), expected["attentions"], atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+      np.stack(output.hidden_states), expected["hidden_states"], atol=1e-5, rtol=0
+    )
+    np.testing.assert_allclose(
+      np.stack(output.attentions), expected["attentions"], atol=1e-5, rtol=0
+    )
 
 
 def test_twenty_adam_steps_equal_pytorch(golden):
@@ -49,19 +63,39 @@ def test_twenty_adam_steps_equal_pytorch(golden):
   directory, expected = golden
   config, head = models.read_config(directory), models.Classifier(3)
   params = initial_params("pretrained", config, head, directory, seed=0)
-  params["classifier"] = {"weight": jnp.asarray(expected["classifier_weight"]), "bias": jnp.asarray(expected["classifier_bias"])}
+  params["classifier"] = {
+    "weight": jnp.asarray(expected["classifier_weight"]),
+    "bias": jnp.asarray(expected["classifier_bias"]),
+  }
   if "pooler_weight" in expected:
-    params["base_model"]["pooler"]["dense"] = {"weight": jnp.asarray(expected["pooler_weight"]), "bias": jnp.asarray(expected["pooler_bias"])}
+    params["base_model"]["pooler"]["dense"] = {
+      "weight": jnp.asarray(expected["pooler_weight"]),
+      "bias": jnp.asarray(expected["pooler_bias"]),
+    }
   sub_table = SubTable.reachable(expected["rows"])
   word_embeddings(params)["weight"] = sub_table.cut(word_embeddings(params)["weight"])
   params = jax.tree.map(lambda leaf: leaf[None], params)
   num_steps = len(expected["losses"])
-  forward = classifier_function(dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), head)
-  train = ml_collections.ConfigDict({"optimizer": "adam", "learning_rate": float(expected["learning_rate"]), "warmup_steps": 0, "weight_decay": 0.0})
+  forward = classifier_function(
+    dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), head
+  )
+  train = ml_collections.ConfigDict(
+    {
+      "optimizer": "adam",
+      "learning_rate": float(expected["learning_rate"]),
+      "warmup_steps": 0,
+      "weight_decay": 0.0,
+    }
+  )
   optimizer = make_optimizer(train, num_steps)
   state = TrainState(jnp.zeros(1, jnp.int32), params, jax.vmap(optimizer.init)(params))
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-  data = DeviceData(jnp.asarray(expected["symbols"]), jnp.asarray(expected["labels"]), jnp.asarray(sub_table.lookup)[None], jnp.zeros(1, jnp.int32))
+  data = DeviceData(
+    jnp.asarray(expected["symbols"]),
+    jnp.asarray(expected["labels"]),
+    jnp.asarray(sub_table.lookup)[None],
+    jnp.zeros(1, jnp.int32),
+  )
   step = make_train_step(forward, optimizer, mesh, state)
   parts = 2 if directory.name == "bert_small" else 1  # gradient accumulation
   batches = np.arange(len(expected["labels"]), dtype=np.int32).reshape(-1, 1, parts, 8 // parts)

@@ -28,7 +28,10 @@ def checkpoint(testdata, tmp_path):
 
 def flat(model) -> dict[str, np.ndarray]:
   """The parameters under their dotted names."""
-  return {".".join(map(str, path)): np.asarray(leaf.get_value()) for path, leaf in nnx.to_flat_state(nnx.state(model))}
+  return {
+    ".".join(map(str, path)): np.asarray(leaf.get_value())
+    for path, leaf in nnx.to_flat_state(nnx.state(model))
+  }
 
 
 def test_parameter_paths_are_hugging_faces_names(checkpoint):
@@ -49,15 +52,26 @@ def test_variants_give_the_same_weights(checkpoint, variant):
     names = [f"model-{i}-of-2.safetensors" for i in (1, 2)]
     for part, name in zip(parts, names, strict=True):
       save_file(part, directory / name)
-    index = {"metadata": {}, "weight_map": {key: name for part, name in zip(parts, names, strict=True) for key in part}}
+    index = {
+      "metadata": {},
+      "weight_map": {key: name for part, name in zip(parts, names, strict=True) for key in part},
+    }
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
   else:
     changed = {
-        "prefix": {f"bert.{name}": value for name, value in tensors.items()},
-        "old_names": {
-            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value for name, value in tensors.items()},
-        "buffers": {**tensors, "embeddings.position_ids": np.arange(70)[None], "cls.predictions.bias": np.zeros(300, np.float32)},
-        "bfloat16_file": tensors,
+      "prefix": {f"bert.{name}": value for name, value in tensors.items()},
+      "old_names": {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+          "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in tensors.items()
+      },
+      "buffers": {
+        **tensors,
+        "embeddings.position_ids": np.arange(70)[None],
+        "cls.predictions.bias": np.zeros(300, np.float32),
+      },
+      "bfloat16_file": tensors,
     }[variant]
     if variant == "bfloat16_file":
       import ml_dtypes
@@ -65,13 +79,18 @@ def test_variants_give_the_same_weights(checkpoint, variant):
       changed = {name: value.astype(ml_dtypes.bfloat16) for name, value in tensors.items()}
     save_file(changed, directory / "model.safetensors")
   for name, value in flat(models.load(str(directory))).items():
-    np.testing.assert_allclose(value, expected[name], rtol=2**-8 if variant == "bfloat16_file" else 0)
+    np.testing.assert_allclose(
+      value, expected[name], rtol=2**-8 if variant == "bfloat16_file" else 0
+    )
     assert value.dtype == np.float32
 
 
 def test_what_is_drawn_anew_is_named(checkpoint, caplog):
   directory, tensors = checkpoint
-  save_file({name: value for name, value in tensors.items() if not name.startswith("pooler")}, directory / "model.safetensors")
+  save_file(
+    {name: value for name, value in tensors.items() if not name.startswith("pooler")},
+    directory / "model.safetensors",
+  )
   models.load(str(directory), models.Classifier(2))
   for name in ("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"):
     assert name in caplog.text
@@ -79,8 +98,14 @@ def test_what_is_drawn_anew_is_named(checkpoint, caplog):
 
 def test_a_head_of_the_right_size_is_loaded(checkpoint):
   directory, tensors = checkpoint
-  head = {"classifier.weight": np.full((2, 36), 0.5, np.float32), "classifier.bias": np.ones(2, np.float32)}
-  save_file({**{f"bert.{name}": value for name, value in tensors.items()}, **head}, directory / "model.safetensors")
+  head = {
+    "classifier.weight": np.full((2, 36), 0.5, np.float32),
+    "classifier.bias": np.ones(2, np.float32),
+  }
+  save_file(
+    {**{f"bert.{name}": value for name, value in tensors.items()}, **head},
+    directory / "model.safetensors",
+  )
   model = models.load(str(directory), models.Classifier(2))
   np.testing.assert_array_equal(model.classifier.weight[...], head["classifier.weight"])
 
@@ -88,15 +113,24 @@ def test_a_head_of_the_right_size_is_loaded(checkpoint):
 class TestBad:
   """Every bad checkpoint is one line that names the file, and the tensor or the key."""
 
-  @pytest.mark.parametrize(("name", "value", "message"), [
+  @pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
       (QUERY, None, f"{QUERY} is missing"),
-      (QUERY, np.zeros((36, 35), np.float32), rf"{QUERY} has shape \[36, 35\], the config asks for \[36, 36\]"),
+      (
+        QUERY,
+        np.zeros((36, 35), np.float32),
+        rf"{QUERY} has shape \[36, 35\], the config asks for \[36, 36\]",
+      ),
       (QUERY, np.zeros((36, 36), np.int32), f"{QUERY} has dtype int32"),
-  ])
+    ],
+  )
   def test_tensor(self, checkpoint, name, value, message):
     directory, tensors = checkpoint
     tensors.pop(name)
-    save_file(tensors if value is None else {**tensors, name: value}, directory / "model.safetensors")
+    save_file(
+      tensors if value is None else {**tensors, name: value}, directory / "model.safetensors"
+    )
     self.check(directory, message)
 
   @pytest.mark.parametrize("size", [0, 4, 2000, -1])
@@ -105,7 +139,9 @@ class TestBad:
     path.write_bytes(path.read_bytes()[:size])
     self.check(checkpoint[0], "not a whole safetensors file .* download it again")
 
-  @pytest.mark.parametrize(("field", "value", "message"), [
+  @pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
       ("model_type", "gpt2", "model_type 'gpt2', .*config.json"),
       ("position_embedding_type", "relative_key", "position_embedding_type = 'relative_key'"),
       ("is_decoder", True, "is_decoder = True"),
@@ -114,7 +150,8 @@ class TestBad:
       ("hidden_size", 37, "hidden_size 37, .* is not a multiple of num_attention_heads 4"),
       ("num_hidden_layers", "3", "num_hidden_layers = '3'"),
       ("num_hidden_layers", 4, "encoder.layer.3.attention.output.LayerNorm.bias is missing"),
-  ])
+    ],
+  )
   def test_config(self, checkpoint, field, value, message):
     path = checkpoint[0] / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
@@ -122,7 +159,9 @@ class TestBad:
 
   @pytest.mark.parametrize("content", ["{", "[1]", b"\xff\xfe"])
   def test_config_is_no_json(self, checkpoint, content):
-    (checkpoint[0] / "config.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (checkpoint[0] / "config.json").write_bytes(
+      content if isinstance(content, bytes) else content.encode()
+    )
     self.check(checkpoint[0], "not .*config.json; download the checkpoint again")
 
   def test_files_are_missing(self, checkpoint):
@@ -135,13 +174,18 @@ class TestBad:
     directory, _ = checkpoint
     (directory / "model.safetensors").unlink()
     for shard in ("model-1.safetensors", "../checkpoint/config.json"):
-      (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {QUERY: shard}}))
+      (directory / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {QUERY: shard}})
+      )
       self.check(directory, f"the shard {shard} is missing")
 
   def test_neither_directory_nor_hub(self):
     with pytest.raises(UserError, match=r"no checkpoint directory \./nowhere; put config.json"):
       models.load("./nowhere")
-    with pytest.raises(UserError, match=r"no directory 'nobody/nothing', and it could not be had from huggingface.co .* download its files by hand"):
+    with pytest.raises(
+      UserError,
+      match=r"no directory 'nobody/nothing', and it could not be had from huggingface.co .* download its files by hand",
+    ):
       models.load("nobody/nothing")
 
   def check(self, directory, message):
@@ -157,7 +201,9 @@ class TestTorchFile:
   @pytest.mark.parametrize("form", ["zip", "legacy"])
   def test_reads_what_pytorch_saved(self, testdata, form):
     tensors = read_torch_file(testdata / f"tensors_{form}.bin")
-    np.testing.assert_array_equal(tensors["float"], np.arange(12, dtype=np.float32).reshape(3, 4) / 8)
+    np.testing.assert_array_equal(
+      tensors["float"], np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+    )
     np.testing.assert_array_equal(tensors["transposed"], tensors["float"].T)
     np.testing.assert_array_equal(tensors["tail"], tensors["float"][1:])
     np.testing.assert_array_equal(tensors["half"], np.array([0.5, -2], np.float16))
@@ -194,7 +240,9 @@ class TestTorchFile:
         archive.writestr("archive/data.pkl", content)
     else:
       path.write_bytes(content)
-    with pytest.raises(UserError, match=r"asks for (io|_io|builtins)\.open, which is not a tensor; nothing was run"):
+    with pytest.raises(
+      UserError, match=r"asks for (io|_io|builtins)\.open, which is not a tensor; nothing was run"
+    ):
       read_torch_file(path)
     assert not marker.exists()
 
@@ -204,12 +252,16 @@ class TestTorchFile:
       for name in archive.namelist():
         content = archive.read(name)
         spoilt.writestr(name, content[:4] if "/data/" in name else content)
-    with pytest.raises(UserError, match="elements in a storage of|not a readable PyTorch checkpoint"):
+    with pytest.raises(
+      UserError, match="elements in a storage of|not a readable PyTorch checkpoint"
+    ):
       read_torch_file(path)
 
   @pytest.mark.parametrize("content", [b"", b"\x80\x02}q\x00.", b"PK\x03\x04", b"garbage" * 9])
   def test_garbage(self, tmp_path, content):
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"not a readable PyTorch checkpoint .*pytorch_model.bin; download it again"):
+    with pytest.raises(
+      UserError, match=r"not a readable PyTorch checkpoint .*pytorch_model.bin; download it again"
+    ):
       read_torch_file(path)

@@ -1,0 +1,164 @@
+"""Token maps: the paper's own examples, and what each kind promises."""
+
+import numpy as np
+import pytest
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
+from discipline_jax.tasks.token_maps import KINDS, make_map
+
+SMALL = make_vocabulary("ACGT", 30)
+LARGE = make_vocabulary("ACGT", 1500)
+DEFAULTS = {"shift": 1000, "seed": 0, "path": None, "keep_special": False}
+
+
+def mapped(kind, vocabulary=LARGE, **changes):
+  return make_map(kind, vocabulary, vocabulary.symbol_ids("ACGT"), **{**DEFAULTS, **changes})
+
+
+def test_identity():
+  np.testing.assert_array_equal(mapped("identity"), np.arange(1500))
+
+
+@pytest.mark.parametrize("shift", [0, 1, 1000, 1500, 12345, -3])
+def test_shift_is_the_formula(shift):
+  table = mapped("shift", shift=shift)
+  assert [table[i] for i in (0, 1, 1499)] == [(i + shift) % 1500 for i in (0, 1, 1499)]
+
+
+@pytest.mark.parametrize("kind", ["shift", "random_shift", "random"])
+@pytest.mark.parametrize("keep_special", [False, True])
+@pytest.mark.parametrize("vocabulary", [SMALL, LARGE])
+def test_maps_of_the_table_are_permutations(kind, keep_special, vocabulary):
+  table = mapped(kind, vocabulary, keep_special=keep_special)
+  np.testing.assert_array_equal(np.sort(table), np.arange(len(vocabulary.tokens)))
+  if keep_special:
+    np.testing.assert_array_equal(table[list(vocabulary.special_ids)], vocabulary.special_ids)
+
+
+def test_random_is_the_authors_form():
+  """Ids 1000 and up in any order, then 0 to 999: no token below V - 1000 meets a special or unused row."""
+  table = mapped("random")
+  np.testing.assert_array_equal(table[-1000:], np.arange(1000))
+  np.testing.assert_array_equal(np.sort(table[:500]), np.arange(1000, 1500))
+  assert not np.array_equal(table, mapped("random", seed=1))
+  np.testing.assert_array_equal(table, mapped("random"))
+
+
+def test_random_avoids_unused_rows_in_a_small_table():
+  table = mapped("random", SMALL)
+  assert not set(table[: 30 - 5 - 21]) & {*SMALL.special_ids, *SMALL.unused_ids}
+
+
+def test_unused():
+  table = mapped("unused")
+  assert [LARGE.tokens[i] for i in table[LARGE.symbol_ids("ACGT")]] == [
+    "[unused0]",
+    "[unused1]",
+    "[unused2]",
+    "[unused3]",
+  ]
+  assert table[LARGE.cls_id] == LARGE.cls_id
+
+
+def test_too_few_rows_is_an_error():
+  with pytest.raises(UserError, match="the model's vocabulary has 0 words for 4 symbols"):
+    mapped("frequent")
+  with pytest.raises(
+    UserError, match=r"the model's vocabulary has 0 \[unusedN\] rows for 4 symbols"
+  ):
+    mapped("unused", make_vocabulary("ACGT", 9))
+
+
+def test_unknown_kind_names_the_kinds():
+  with pytest.raises(
+    UserError, match=f"token_map.kind = 'moved' is not one of: {', '.join(KINDS)}"
+  ):
+    mapped("moved")
+
+
+class TestTable:
+  def test_reads_one_file_a_seed(self, tmp_path):
+    table = np.random.default_rng(0).permutation(1500).astype(np.uint16)
+    np.save(tmp_path / "map-103.npy", table)
+    np.testing.assert_array_equal(
+      mapped("table", path=str(tmp_path / "map-{seed}.npy"), seed=103), table
+    )
+
+  @pytest.mark.parametrize(
+    ("array", "message"),
+    [
+      (np.arange(1499), r"a token map of this model is 1500 integers, .* holds \(1499,\)"),
+      (np.arange(1500.0), "is 1500 integers"),
+      (np.arange(1500) + 1, r"a row number outside 0\.\.1499"),
+      (np.arange(1500) - 1, r"a row number outside 0\.\.1499"),
+    ],
+  )
+  def test_unusable_arrays(self, tmp_path, array, message):
+    np.save(tmp_path / "map.npy", array)
+    with pytest.raises(UserError, match=message):
+      mapped("table", path=str(tmp_path / "map.npy"))
+
+  def test_no_path_no_file_and_pickles(self, tmp_path):
+    with pytest.raises(UserError, match=r"needs --config\.token_map\.path"):
+      mapped("table")
+    with pytest.raises(UserError, match=r"not a readable \.npy file"):
+      mapped("table", path=str(tmp_path / "none.npy"))
+    np.save(tmp_path / "objects.npy", np.array([{}] * 1500), allow_pickle=True)
+    with pytest.raises(UserError, match=r"not a readable \.npy file"):
+      mapped("table", path=str(tmp_path / "objects.npy"))
+
+
+@pytest.fixture(scope="module")
+def vocabulary(shared):
+  return load_vocabulary(shared / "models" / "minilm-l6-uncased", 30522)
+
+
+class TestRealVocabulary:
+  def test_the_papers_example_of_shift_1000(self, vocabulary):
+    ids = vocabulary.encode("his healthy sense of satire is light and fun...")
+    moved = make_map("shift", vocabulary, np.array([], np.int32), **DEFAULTS)[ids]
+    text = " ".join(vocabulary.tokens[i] for i in moved).replace(" ##", "")
+    assert text == "canadian franzme 1988pia leader watch sports czech at at at"
+
+  def test_frequent_rows_are_the_commonest_words(self, vocabulary):
+    table = mapped("frequent", vocabulary)
+    assert [vocabulary.tokens[i] for i in table[vocabulary.symbol_ids("ACGT")]] == [
+      "the",
+      "of",
+      "and",
+      "in",
+    ]
+
+  def test_letters_are_single_lower_case_tokens(self, vocabulary):
+    assert [vocabulary.tokens[i] for i in vocabulary.symbol_ids("ACGTN")] == [
+      "a",
+      "c",
+      "g",
+      "t",
+      "n",
+    ]
+    assert (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id) == (0, 101, 102)
+
+  def test_a_symbol_of_several_tokens_is_an_error(self, vocabulary):
+    with pytest.raises(UserError, match="the symbol 'acgtacgt' is . tokens"):
+      vocabulary.symbol_ids(["acgtacgt"])
+
+  @pytest.mark.parametrize("seed", range(100, 106))
+  def test_the_papers_own_maps_have_the_form_of_random(self, shared, vocabulary, seed):
+    path = str(shared / "paper" / "token_maps" / "bert-base-uncased-{seed}.npy")
+    table = mapped("table", vocabulary, path=path, seed=seed)
+    np.testing.assert_array_equal(table[-1000:], np.arange(1000))
+    np.testing.assert_array_equal(np.sort(table[:-1000]), np.arange(1000, 30522))
+
+  def test_a_vocabulary_of_another_size_is_an_error(self, shared):
+    with pytest.raises(UserError, match="no tokenizer with the 30523 entries of config.json"):
+      load_vocabulary(shared / "models" / "minilm-l6-uncased", 30523)
+
+  def test_a_vocabulary_that_transformers_does_not_know_is_a_symbol_table(self, shared):
+    vocabulary = load_vocabulary(shared / "models" / "roberta-antibody", 25)
+    assert len(vocabulary.tokens) == 25
+    assert all(
+      vocabulary.tokens[i] == letter
+      for i, letter in zip(vocabulary.symbol_ids("ACD"), "ACD", strict=True)
+    )

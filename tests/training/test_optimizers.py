@@ -1,0 +1,86 @@
+"""Optimizers and their schedule, against the formulas."""
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import pytest
+
+from discipline_jax.errors import UserError
+from discipline_jax.training.optimizers import decayed, make_optimizer, make_schedule
+
+TRAIN = ml_collections.ConfigDict(
+  {"optimizer": "adam", "learning_rate": 0.1, "warmup_steps": 0, "weight_decay": 0.0}
+)
+NAMES = ("adam", "adamw", "adagrad", "adamax", "radam", "novograd")
+
+
+def train(**changes) -> ml_collections.ConfigDict:
+  return ml_collections.ConfigDict({**TRAIN, **changes})
+
+
+def test_schedule_by_hand():
+  schedule = make_schedule(train(), 10)
+  np.testing.assert_allclose(
+    [schedule(step) for step in (0, 5, 9, 10)], [0.1, 0.05, 0.01, 0], atol=1e-8
+  )
+  schedule = make_schedule(train(warmup_steps=4), 10)
+  np.testing.assert_allclose(
+    [schedule(step) for step in (0, 2, 4, 7, 10)], [0, 0.05, 0.1, 0.05, 0], atol=1e-8
+  )
+
+
+def test_adam_is_the_formula():
+  """Kingma & Ba 2015, algorithm 1, in numpy."""
+  gradients = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+  optimizer = make_optimizer(train(), 10)
+  params = {"weight": jnp.zeros(3)}
+  state = optimizer.init(params)
+  x, m, v = np.zeros(3), np.zeros(3), np.zeros(3)
+  for t, g in enumerate(gradients, 1):
+    updates, state = optimizer.update({"weight": jnp.asarray(g)}, state, params)
+    params = {"weight": params["weight"] + updates["weight"]}
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+    x -= 0.1 * (1 - (t - 1) / 10) * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+  np.testing.assert_allclose(params["weight"], x, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_optimizer_goes_downhill_and_leaves_rows_without_gradient(name):
+  """The second is what training a part of the embedding table rests on."""
+  optimizer = make_optimizer(train(optimizer=name), 100)
+  params = {"weight": jnp.ones((4, 3))}
+  touched = jnp.array([[1.0], [0.0], [1.0], [0.0]])
+
+  def loss(params):
+    return jnp.square(params["weight"] * touched).sum()
+
+  state = optimizer.init(params)
+  for _ in range(8):
+    updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+    params = jax.tree.map(jnp.add, params, updates)
+  assert loss(params) < 0.9 * 6
+  np.testing.assert_array_equal(params["weight"][1::2], 1)
+
+
+def test_weight_decay_is_decoupled_and_spares_biases_and_layer_norm():
+  params = {
+    "dense": {"weight": jnp.ones((2, 2)), "bias": jnp.ones(2)},
+    "LayerNorm": {"weight": jnp.ones(2), "bias": jnp.ones(2)},
+  }
+  assert decayed(params) == {
+    "dense": {"weight": True, "bias": False},
+    "LayerNorm": {"weight": False, "bias": False},
+  }
+  optimizer = make_optimizer(train(optimizer="adamw", weight_decay=0.5), 10)
+  updates, _ = optimizer.update(
+    jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params
+  )
+  np.testing.assert_allclose(updates["dense"]["weight"], -0.1 * 0.5)
+  np.testing.assert_array_equal(updates["dense"]["bias"], 0)
+  np.testing.assert_array_equal(updates["LayerNorm"]["weight"], 0)
+
+
+def test_unknown_optimizer_names_the_known():
+  with pytest.raises(UserError, match=f"train.optimizer = 'sgd' is not one of: {', '.join(NAMES)}"):
+    make_optimizer(train(optimizer="sgd"), 10)
