@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
   try:
     flag_values = _parse(argv)
     if flag_values.help:
-      print(f"{__doc__}\n{flag_values.main_module_help()}")
+      print(f"{__doc__}\n{flag_values.get_help()}")
       return 0
     config = flag_values.config
     name = pathlib.Path(config_flags.get_config_filename(flag_values["config"])).stem

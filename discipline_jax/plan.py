@@ -23,6 +23,7 @@ from discipline_jax.tasks.base import Split, Task, random_split
 from discipline_jax.tasks.features import Features, featurise
 from discipline_jax.tasks.token_maps import make_map
 from discipline_jax.training.batches import Batches
+from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import BATCH, make_mesh
 
 _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
@@ -181,6 +182,7 @@ def _check(config: ConfigDict) -> None:
   for name, value, choices in (
     ("model.init", config.model.init, INITS),
     ("model.dtype", config.model.dtype, _DTYPES),
+    ("train.optimizer", config.train.optimizer, OPTIMIZERS),
   ):
     if value not in choices:
       raise UserError(f"{name} = {value!r} is not one of: {', '.join(choices)}")

@@ -357,9 +357,6 @@ def test_a_workdir_that_cannot_be_made(tmp_path, capsys):
 def test_dry_run_by_any_name_says_what_would_run_and_writes_nothing(
   name, tmp_path, capsys, monkeypatch
 ):
-  if name.startswith("./"):
-    assert main(["main", f"--config={name}", "--dry-run"]) == 2
-    return
   monkeypatch.chdir(tmp_path)
   assert main(["main", "--config", name, "--dry-run"]) == 0
   stdout = capsys.readouterr().out
