@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from absl import logging
 from ml_collections import ConfigDict
+from scipy.special import log_softmax
 
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
@@ -127,7 +128,7 @@ def _train(plan: Plan, run: Workdir) -> dict:
     for replica, (rows, logit) in enumerate(zip(indices, logits, strict=True)):
       labels = plan.features.labels[rows]
       scores.append(METRICS[plan.task.metric](labels, logit))
-      loss = float(np.mean(optax.softmax_cross_entropy_with_integer_labels(logit, labels)))
+      loss = -float(np.mean(log_softmax(logit, axis=-1)[np.arange(len(labels)), labels]))
       log.write(step, split, replica, loss=loss, **{plan.task.metric: scores[-1]})
     return scores, any(len(np.unique(logit.argmax(-1))) == 1 for logit in logits)
 

@@ -137,7 +137,7 @@ def _find_config(argument: str) -> str:
 def _prepare_jax(cache_dir: str) -> None:
   """Keeps compiled programs, so that a second start does not compile; joins the other processes of a pod."""
   jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(cache_dir).expanduser() / "xla"))
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   if os.environ.get("JAX_COORDINATOR_ADDRESS"):
     jax.distributed.initialize()
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from discipline_jax.models.layers import dropout
+from discipline_jax.models.products import matmul, transpose
 
 
 def attend(
@@ -34,39 +35,10 @@ def attend(
     return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)
 
   query, key, value = heads(query), heads(key), heads(value)
-  matmul = _matmul_by_rows if jax.default_backend() == "cpu" else jnp.matmul
-  scores = matmul(query * query.shape[-1] ** -0.5, _transpose(key)).astype(jnp.float32)
+  scores = matmul(query * query.shape[-1] ** -0.5, transpose(key)).astype(jnp.float32)
   if allowed is not None:
     # The most negative finite number: a row that is padding alone gives even weights, not NaN.
     scores = jnp.where(allowed, scores, jnp.finfo(jnp.float32).min)
   weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
   context = matmul(dropout(dropout_key, weights, dropout_rate), value).transpose(0, 2, 1, 3)
   return context.reshape(*context.shape[:2], -1), weights
-
-
-def _transpose(x: jax.Array) -> jax.Array:
-  return x.swapaxes(-1, -2)
-
-
-@jax.custom_vjp
-def _matmul_by_rows(a: jax.Array, b: jax.Array) -> jax.Array:
-  """a @ b for many small matrices, with both operands and both gradients laid out row by row.
-
-  XLA's CPU products of small matrices run at half the speed or less when one side must be read across
-  its rows. Left alone, XLA folds the transposes of attention and of its gradient into the
-  products; the barriers keep them apart, where they cost little.
-  """
-  a, b = jax.lax.optimization_barrier((a, b))
-  return a @ b
-
-
-def _matmul_forward(a, b):
-  return _matmul_by_rows(a, b), (a, b)
-
-
-def _matmul_backward(operands, gradient):
-  a, b = operands
-  return _matmul_by_rows(gradient, _transpose(b)), _matmul_by_rows(_transpose(a), gradient)
-
-
-_matmul_by_rows.defvjp(_matmul_forward, _matmul_backward)

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, UInt32
 
+from discipline_jax.models.products import linear
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
   "gelu": lambda x: 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5)),
   "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
@@ -32,7 +34,7 @@ class Linear(nnx.Module):
     self.bias = nnx.Param(jnp.zeros(out_features, jnp.float32))
 
   def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
-    y = jax.lax.dot_general(x, self.weight[...].astype(x.dtype), (((x.ndim - 1,), (1,)), ((), ())))
+    y = linear(x, self.weight[...].astype(x.dtype))
     bias = self.bias[...].astype(x.dtype)
     return y + bias.reshape((1,) * (y.ndim - 1) + bias.shape)
 
