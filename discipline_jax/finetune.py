@@ -113,9 +113,7 @@ def _train(plan: Plan, run: Workdir) -> dict:
     ]
     return [state for state, _ in pairs], [metrics for _, metrics in pairs]
 
-  def score(
-    params: list[dict], split: str, step: int, max_examples: int = -1
-  ) -> tuple[list[float], bool]:
+  def measure(params: list[dict], split: str, max_examples: int = -1) -> list[Measured]:
     indices = np.stack([getattr(part, split) for part in plan.splits])
     indices = indices if max_examples == -1 else indices[:, :max_examples]
     logits = np.concatenate(
@@ -124,22 +122,19 @@ def _train(plan: Plan, run: Workdir) -> dict:
         for one, part, group in zip(params, data, groups, strict=True)
       ]
     )
-    scores = []
-    for replica, (rows, logit) in enumerate(zip(indices, logits, strict=True)):
-      labels = plan.features.labels[rows]
-      scores.append(METRICS[plan.task.metric](labels, logit))
-      loss = -float(np.mean(log_softmax(logit, axis=-1)[np.arange(len(labels)), labels]))
-      log.write(step, split, replica, loss=loss, **{plan.task.metric: scores[-1]})
-    return scores, any(len(np.unique(logit.argmax(-1))) == 1 for logit in logits)
+    labels = plan.features.labels[indices]
+    return [_measure(plan.task.metric, *one) for one in zip(labels, logits, strict=True)]
+
+  def write(step: int, split: str, measured: list[Measured]) -> None:
+    for replica, one in enumerate(measured):
+      log.write(step, split, replica, loss=one.loss, **{plan.task.metric: one.score})
 
   def evaluate(states: list[TrainState], step: int) -> None:
-    scores, _ = score(
-      [state.params for state in states], "validation", step, config.eval.max_examples
-    )
+    measured = measure([state.params for state in states], "validation", config.eval.max_examples)
+    write(step, "validation", measured)
+    scores = np.array([one.score for one in measured], np.float32)
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
-      bests[i] = take_best(
-        bests[i], state, put(np.array(scores[group], np.float32), replicated(mesh))
-      )
+      bests[i] = take_best(bests[i], state, put(scores[group], replicated(mesh)))
 
   states, examples_per_second = loop.run(
     states,
@@ -157,8 +152,8 @@ def _train(plan: Plan, run: Workdir) -> dict:
     examples_per_step=len(plan.seeds) * config.train.batch_size,
   )
   best_params = [best.params for best in bests]
-  validation, collapsed = score(best_params, "validation", plan.num_steps)
-  test, _ = score(best_params, "test", plan.num_steps)
+  validation, test = measure(best_params, "validation"), measure(best_params, "test")
+  write(plan.num_steps, "test", test)
   log.close()
   checkpoints.close()
   return {
@@ -173,7 +168,7 @@ def _train(plan: Plan, run: Workdir) -> dict:
     "test": _summary(test),
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
     "steps": plan.num_steps,
-    "collapsed": collapsed,
+    "collapsed": any(one.collapsed for one in validation),
     "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
     "seconds": time.perf_counter() - started,
     "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
@@ -235,7 +230,26 @@ def predict(
   return np.concatenate(batches, axis=1)
 
 
-def _summary(scores: list[float]) -> dict:
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """One replica on one split: cross-entropy, score, and whether all predictions are one class."""
+
+  loss: float
+  score: float
+  collapsed: bool
+
+
+def _measure(metric: str, labels: np.ndarray, logits: np.ndarray) -> Measured:
+  losses = -log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+  return Measured(
+    loss=float(losses.mean()),
+    score=METRICS[metric](labels, logits),
+    collapsed=len(np.unique(logits.argmax(-1))) == 1,
+  )
+
+
+def _summary(measured: list[Measured]) -> dict:
+  scores = [one.score for one in measured]
   return {
     "mean": float(np.mean(scores)),
     "std": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,

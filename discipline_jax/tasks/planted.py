@@ -1,7 +1,8 @@
 """A generated DNA-like task with a known answer, so that a first run needs nothing to be downloaded.
 
-Every sequence is random; two of the three classes carry a splice-like motif at a random place, the donor `GTAAGT` or
-the acceptor `TTTCAG`, with one of its six letters changed in every fourth of them.
+Every sequence is random. Two of the three classes carry a splice site in the middle, as in the splice set: the
+donor `GTAAGT` begins there, or the acceptor `TTTCAG` ends there, with one of the six letters drawn anew in
+every fourth of them.
 """
 
 import numpy as np
@@ -10,8 +11,11 @@ from discipline_jax.tasks.base import Example, Task
 from discipline_jax.tasks.dna import ALPHABET
 
 _LETTERS = np.array(list("ACGT"))
-_MOTIFS = {"donor": "GTAAGT", "acceptor": "TTTCAG"}
 _LENGTH = 40
+_MOTIFS = {
+  "donor": ("GTAAGT", _LENGTH // 2),
+  "acceptor": ("TTTCAG", _LENGTH // 2 - 6),
+}  # and where it starts
 _NUM_SAMPLES = 4000
 
 
@@ -35,10 +39,10 @@ def _generate(num_samples: int) -> list[Example]:
     letters = rng.choice(_LETTERS, _LENGTH)
     label = i % (len(_MOTIFS) + 1)
     if label < len(_MOTIFS):
-      motif = np.array(list(list(_MOTIFS.values())[label]))
+      text, start = list(_MOTIFS.values())[label]
+      motif = np.array(list(text))
       if rng.random() < 0.25:
         motif[rng.integers(len(motif))] = rng.choice(_LETTERS)
-      start = rng.integers(_LENGTH - len(motif) + 1)
       letters[start : start + len(motif)] = motif
     examples.append(Example("".join(letters), label))
   return examples

@@ -131,13 +131,8 @@ def test_counts_of_the_real_files(shared, name, counts, longest):
 def test_planted_motifs_are_where_the_label_says():
   examples = tasks.get("dna_planted", "").read()
   assert collections.Counter(example.label for example in examples) == {0: 1334, 1: 1333, 2: 1333}
-  has = [
-    [
-      ("GTAAGT", "TTTCAG", None)[label] in example.sequence
-      for example in examples
-      if example.label == label
-    ]
-    for label in (0, 1)
-  ]
-  assert all(sum(found) / len(found) > 0.75 for found in has)
+  for label, motif, place in ((0, "GTAAGT", slice(20, 26)), (1, "TTTCAG", slice(14, 20))):
+    share = np.mean([e.sequence[place] == motif for e in examples if e.label == label])
+    # in a quarter of the samples a letter is drawn anew, and is the same one in a quarter of those
+    assert share == pytest.approx(0.75 + 0.25 * 0.25, abs=0.03)
   assert examples == tasks.get("dna_planted", "").read()
