@@ -1,4 +1,4 @@
-"""Fine-tuning speed beside PyTorch and transformers: same model, batch, precision and optimizer, on this machine.
+"""Fine-tuning speed beside PyTorch and transformers: same model, batch, precision and optimizer, on this machine's CPU.
 
   pip install -e ".[torch]"
   python benchmarks/finetune_vs_torch.py --checkpoint=DIR [--length=62 --batch_size=32] [--output=FILE.json]
@@ -22,6 +22,7 @@ NUM_SYMBOLS, NUM_LABELS = 15, 3
 
 def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connection) -> None:
   """Trains a block of updates for every number received, with the package's own training step."""
+  os.environ["JAX_PLATFORMS"] = "cpu"
   import dataclasses
 
   import jax
@@ -126,6 +127,7 @@ def main() -> None:
     ours, theirs = context.Pipe()
     arguments = (flags.checkpoint, flags.batch_size, flags.length, theirs)
     context.Process(target=target, args=arguments, daemon=True).start()
+    theirs.close()  # so that a side that dies ends the benchmark, with EOFError
     ours.recv()
     sides[name] = ours
   seconds: dict[str, list[float]] = {name: [] for name in sides}

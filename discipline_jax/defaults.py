@@ -29,7 +29,7 @@ def finetune() -> ConfigDict:
       "token_map": {
         "kind": "random",  # identity | shift | random_shift | random | frequent | unused | table
         "shift": 1000,  # rows, for `shift`
-        "seed": placeholder(int),  # unset: each replica's own seed
+        "seed": placeholder(int),  # of the first replica's map, + 1 for each further; unset: seed
         "path": placeholder(str),  # a .npy file for `table`; {seed} in it becomes the map's seed
         "keep_special": False,  # True: special tokens keep their own rows
       },
@@ -69,4 +69,4 @@ def finetune() -> ConfigDict:
         "tensor": 1,
       },
     }
-  )
+  ).lock()  # a misspelt field in a config file is an error, too

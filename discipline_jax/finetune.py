@@ -1,5 +1,6 @@
 """Fine-tunes a model on a task, for one or several replicas (seeds) at once."""
 
+import contextlib
 import dataclasses
 import math
 import pathlib
@@ -21,7 +22,14 @@ from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
-from discipline_jax.training.sharding import BATCH, put, replicated, state_shardings
+from discipline_jax.training.sharding import (
+  BATCH,
+  put,
+  replicated,
+  shape_and_sharding,
+  state_shardings,
+)
+from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState, first_best, replica_groups, update_best
 from discipline_jax.training.steps import DeviceData, make_eval_step, make_train_step
 from discipline_jax.versions import versions
@@ -44,9 +52,9 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   run = Workdir(workdir, config)
   result = run.result()
   if result is None:
-    plan = make_plan(config)  # before anything is written: a mistake leaves no trace
-    with run:
-      result = _train(plan, run)
+    plan = make_plan(config)  # before anything is written
+    with run, Signals() as signals:
+      result = run.result() or _train(plan, run, signals)
       run.write_result(result)
   if jax.process_index() == 0:
     print(table(result))
@@ -84,26 +92,20 @@ def table(result: dict) -> str:
   return "\n".join(f"{name:11} {value}" for name, value in rows.items())
 
 
-def _train(plan: Plan, run: Workdir) -> dict:
+def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
   started = time.perf_counter()
   config, mesh = plan.config, plan.mesh
   optimizer = make_optimizer(config.train, plan.num_steps)
   compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
   forward = classifier_function(compact, plan.head, plan.dtype)
-  checkpoints = Checkpoints(run.path / "checkpoints")
   groups = replica_groups(len(plan.seeds))
   states = [initial_state(plan, optimizer, group) for group in groups]
-  bests = [first_best(state.params, len(state.step)) for state in states]
-  first_step = checkpoints.latest_step or 0
-  if first_step:
-    logging.warning("Going on from step %d of %s", first_step, run.path)
-    saved = checkpoints.restore({"states": states, "bests": bests})
-    states, bests = saved["states"], saved["bests"]
+  best_shardings = state_shardings(mesh, jax.eval_shape(first_best, states[0]))
+  bests = [jax.jit(first_best, out_shardings=best_shardings)(state) for state in states]
   data = [device_data(plan, group) for group in groups]
   compiled_step = make_train_step(forward, optimizer, mesh, states[0])
   eval_step = make_eval_step(forward, mesh, states[0].params)
-  take_best = jax.jit(update_best, donate_argnums=0)
-  log = MetricsLog(run.path, first_step)
+  take_best = jax.jit(update_best, donate_argnums=0, out_shardings=best_shardings)
 
   def train_step(states: list[TrainState], step: int) -> tuple[list[TrainState], list[dict]]:
     batch = plan.batches.at(step)
@@ -136,26 +138,33 @@ def _train(plan: Plan, run: Workdir) -> dict:
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
       bests[i] = take_best(bests[i], state, put(scores[group], replicated(mesh)))
 
-  states, examples_per_second = loop.run(
-    states,
-    first_step=first_step,
-    num_steps=plan.num_steps,
-    train_step=train_step,
-    evaluate=evaluate,
-    tree_to_save=lambda states: {"states": states, "bests": bests},
-    every=loop.Every(
-      config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps
-    ),
-    schedule=make_schedule(config.train, plan.num_steps),
-    log=log,
-    checkpoints=checkpoints,
-    examples_per_step=len(plan.seeds) * config.train.batch_size,
-  )
-  best_params = [best.params for best in bests]
-  validation, test = measure(best_params, "validation"), measure(best_params, "test")
-  write(plan.num_steps, "test", test)
-  log.close()
-  checkpoints.close()
+  run.claim()  # not before the weights are read: a mistake leaves the workdir to the corrected run
+  with contextlib.closing(Checkpoints(run.path / "checkpoints")) as checkpoints:
+    template = jax.tree.map(shape_and_sharding, {"states": states, "bests": bests})
+    first_step, saved = checkpoints.restore(template)
+    if first_step:
+      logging.warning("Going on from step %d of %s", first_step, run.path)
+      states, bests = saved["states"], saved["bests"]
+    with contextlib.closing(MetricsLog(run.path, first_step)) as log:
+      states, examples_per_second = loop.run(
+        states,
+        first_step=first_step,
+        num_steps=plan.num_steps,
+        train_step=train_step,
+        evaluate=evaluate,
+        tree_to_save=lambda states: {"states": states, "bests": bests},
+        every=loop.Every(
+          config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps
+        ),
+        schedule=make_schedule(config.train, plan.num_steps),
+        log=log,
+        checkpoints=checkpoints,
+        signals=signals,
+        examples_per_step=len(plan.seeds) * config.train.batch_size,
+      )
+      best_params = [best.params for best in bests]
+      validation, test = measure(best_params, "validation"), measure(best_params, "test")
+      write(plan.num_steps, "test", test)
   return {
     "mode": "finetune",
     "task": plan.task.name,
@@ -170,7 +179,7 @@ def _train(plan: Plan, run: Workdir) -> dict:
     "steps": plan.num_steps,
     "collapsed": any(one.collapsed for one in validation),
     "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
-    "seconds": time.perf_counter() - started,
+    "seconds": time.perf_counter() - started,  # of this start
     "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "versions": versions(),
   }

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict, config_flags
 
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.finetune import finetune
-from discipline_jax.training.loop import Stopped
+from discipline_jax.training.signals import Stopped
 
 _MODES = {"finetune": finetune}
 
@@ -41,6 +41,11 @@ def main(argv: Sequence[str]) -> int:
     return _fail(error, 3)
   except Stopped as stopped:
     return _fail(stopped, stopped.exit_code)
+  except OSError as error:
+    return _fail(
+      f"{error.strerror or error}, {error.filename or 'while reading or writing'}; free space, or give another place",
+      3,
+    )
   except KeyboardInterrupt:
     return _fail("interrupted", 130)
   return 0
@@ -116,7 +121,7 @@ def _find_config(argument: str) -> str:
   """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, by the"
   " configs installed with the package."""
   flag, _, value = argument.partition("=")
-  if flag != "--config" or not value or pathlib.Path(value).exists():
+  if flag != "--config" or not value or pathlib.Path(value).is_file():
     return argument
   spec = importlib.util.find_spec("discipline_jax.configs")
   folders = (
@@ -138,8 +143,16 @@ def _prepare_jax(cache_dir: str) -> None:
   """Keeps compiled programs, so that a second start does not compile; joins the other processes of a pod."""
   jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(cache_dir).expanduser() / "xla"))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-  if os.environ.get("JAX_COORDINATOR_ADDRESS"):
-    jax.distributed.initialize()
+  address = os.environ.get("JAX_COORDINATOR_ADDRESS")
+  if not address:
+    return
+  try:
+    processes, number = (int(os.environ[name]) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"))
+  except (KeyError, ValueError):
+    raise UserError(
+      "JAX_COORDINATOR_ADDRESS is set without integers in JAX_NUM_PROCESSES and JAX_PROCESS_ID; set all three, or none"
+    ) from None
+  jax.distributed.initialize(address, processes, number)
 
 
 def _fail(error: BaseException | str, code: int) -> int:

@@ -2,6 +2,7 @@
 " checked before anything runs."""
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
 from discipline_jax.tasks.base import Split, Task, random_split
-from discipline_jax.tasks.features import Features, featurise
+from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.token_maps import make_map
 from discipline_jax.training.batches import Batches
 from discipline_jax.training.optimizers import OPTIMIZERS
@@ -70,7 +71,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   task = tasks.get(config.task.name, data_directory(config))
   checkpoint, model_config, vocabulary = _model(config, task)
-  max_length = config.task.max_length or task.max_length
+  max_length = task.max_length if config.task.max_length is None else config.task.max_length
   if not 3 <= max_length <= model_config.max_position_embeddings:
     raise UserError(
       f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings ="
@@ -78,6 +79,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     )
 
   features = featurise(task.read(), task.alphabet, max_length)
+  _check_symbols(features, task, vocabulary)
   seeds = [config.seed + replica for replica in range(config.replicas)]
   splits = [random_split(len(features.labels), seed, config.task.train_fraction) for seed in seeds]
   num_train = len(splits[0].train)
@@ -159,10 +161,15 @@ def _check(config: ConfigDict) -> None:
     "train.warmup_steps": config.train.warmup_steps,
     "train.weight_decay": config.train.weight_decay,
     "train.learning_rate": config.train.learning_rate,
+    "token_map.seed": config.token_map.seed or 0,
   }
   for name, value in at_least_zero.items():
-    if not value >= 0:
-      raise UserError(f"{name} = {value} is negative; set --config.{name}")
+    if not (math.isfinite(value) and value >= 0):
+      raise UserError(f"{name} = {value} is not a number from 0 on; set --config.{name}")
+  if config.seed + config.replicas > 2**31:
+    raise UserError(
+      f"seed = {config.seed} is more than 2^31 - {config.replicas}; set --config.seed"
+    )
   if config.eval.max_examples != -1 and config.eval.max_examples < 1:
     raise UserError(
       f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples"
@@ -218,6 +225,22 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
       model_config, attention_probs_dropout_prob=config.model.attention_dropout
     )
   return checkpoint, model_config, vocabulary
+
+
+def _check_symbols(features: Features, task: Task, vocabulary: Vocabulary) -> None:
+  """Raises UserError where a symbol of the data has no token of its own: training would see nothing of it."""
+  ids = vocabulary.symbol_ids(task.alphabet.symbols)
+  present = np.unique(features.symbols)
+  unknown = [
+    task.alphabet.symbols[i]
+    for i in present[present >= NUM_SPECIAL] - NUM_SPECIAL
+    if ids[i] == vocabulary.unk_id
+  ]
+  if unknown:
+    raise UserError(
+      f"the model's tokenizer has no token for {', '.join(unknown)} of task {task.name};"
+      " choose another model.checkpoint"
+    )
 
 
 def _sub_table(config: ConfigDict, vocabulary: Vocabulary, task: Task, replica: int) -> SubTable:

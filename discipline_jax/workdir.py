@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import jax
+from flax import traverse_util
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
@@ -34,20 +35,24 @@ class Workdir:
       raise UserError(
         f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
       ) from None
-    if jax.process_index() == 0:
-      try:
+    try:
+      if jax.process_index() == 0:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-      except OSError:
-        raise UserError(
-          f"another process works in {self.path}; wait for it or give another --workdir"
-        ) from None
-    self._check_owner()
-    if not (self.path / "config.json").exists():
-      self._write("config.json", self._ours())
+    except BlockingIOError:
+      self._lock.close()
+      raise UserError(
+        f"another process works in {self.path}; wait for it or give another --workdir"
+      ) from None
     return self
 
   def __exit__(self, *_) -> None:
     self._lock.close()
+
+  def claim(self) -> None:
+    """Writes config.json, which makes the directory this run's; does nothing where it is already."""
+    self._check_owner()
+    if not (self.path / "config.json").exists():
+      self._write("config.json", self._ours())
 
   def result(self) -> dict | None:
     """What the finished run wrote, or None."""
@@ -68,10 +73,8 @@ class Workdir:
       return
     try:
       theirs = _flat(json.loads(path.read_text(encoding="utf-8")))
-    except json.JSONDecodeError:
-      raise UserError(
-        f"not valid JSON, {path}; give another --workdir, or delete this one"
-      ) from None
+    except (ValueError, AttributeError):  # not UTF-8, not JSON, or not an object
+      raise UserError(f"not a config, {path}; give another --workdir, or delete this one") from None
     ours = _flat(self._ours())
     changed = sorted(
       name
@@ -96,11 +99,5 @@ class Workdir:
     temporary.replace(self.path / name)
 
 
-def _flat(tree: dict, prefix: str = "") -> dict:
-  leaves = {}
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      leaves.update(_flat(value, f"{prefix}{key}."))
-    else:
-      leaves[prefix + key] = value
-  return leaves
+def _flat(tree: dict) -> dict:
+  return traverse_util.flatten_dict(tree, sep=".")

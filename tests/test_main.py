@@ -1,9 +1,12 @@
 """Whole runs, as a user starts them."""
 
+import fcntl
+import itertools
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +19,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from discipline_jax.main import main
+from discipline_jax.training.signals import Signals
 
 CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny.py'}"
 
@@ -46,18 +50,18 @@ def finish(process: subprocess.Popen) -> tuple[int, str, str]:
   return process.returncode, stdout, stderr
 
 
+def last_step(workdir: pathlib.Path) -> int:
+  """The last step in a run's log, of which a kill may have cut the last line."""
+  path = workdir / "metrics.jsonl"
+  lines = path.read_text().splitlines() if path.exists() else []
+  return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
+
+
 def wait_for_step(workdir: pathlib.Path, step: int) -> None:
   deadline = time.monotonic() + 200
-  path = workdir / "metrics.jsonl"
-  while time.monotonic() < deadline:
-    if path.exists() and any(
-      json.loads(line)["step"] >= step
-      for line in path.read_text().splitlines()
-      if line.endswith("}")
-    ):
-      return
+  while last_step(workdir) < step:
+    assert time.monotonic() < deadline, f"no step {step} in {workdir}"
     time.sleep(0.02)
-  raise AssertionError(f"no step {step} in {path}")
 
 
 def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
@@ -162,18 +166,7 @@ class TestInterruptions:
     workdir = tmp_path / "killed"
     for _ in range(2):
       process = start(workdir)
-      done = (
-        max(
-          (
-            json.loads(line)["step"]
-            for line in (workdir / "metrics.jsonl").read_text().splitlines()
-          ),
-          default=0,
-        )
-        if workdir.exists()
-        else 0
-      )
-      wait_for_step(workdir, min(50, done + random.randint(1, 20)))
+      wait_for_step(workdir, min(50, last_step(workdir) + random.randint(1, 20)))
       process.kill()
       process.communicate()
       assert not (workdir / "result.json").exists()
@@ -225,18 +218,66 @@ class TestInterruptions:
       == 3
     )
     last_line = capsys.readouterr().err.splitlines()[-1]
-    assert last_line.startswith("error: the training loss is [nan] at step ")
+    assert re.match(
+      r"error: the training loss is \[.*\] and the gradient's norm \[.*\] at step \d+; ", last_line
+    )
     assert "lower train.learning_rate" in last_line
     assert not (workdir / "result.json").exists()
 
-  def test_two_processes_in_one_workdir(self, uninterrupted, tmp_path):
-    process = start(tmp_path / "shared")
-    wait_for_step(tmp_path / "shared", 1)
-    code, _, stderr = finish(start(tmp_path / "shared"))
-    process.kill()
-    process.communicate()
-    assert code == 2
-    assert "another process works in" in stderr
+  def test_two_processes_in_one_workdir(self, tmp_path, capsys):
+    with (tmp_path / ".lock").open("w") as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      assert main(["main", CONFIG, f"--workdir={tmp_path}", f"--config.cache_dir={tmp_path}"]) == 2
+    assert "another process works in" in capsys.readouterr().err
+
+  def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
+    self, uninterrupted, tmp_path, capsys, monkeypatch, caplog
+  ):
+    """In this process, on the eight virtual devices: stop at step 15, spoil that checkpoint, go on from 14."""
+    arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}", f"--config.cache_dir={tmp_path}"]
+    calls = itertools.count(1)
+    with monkeypatch.context() as patch:
+      patch.setattr(Signals, "received", lambda _: signal.SIGTERM if next(calls) == 15 else 0)
+      assert main(arguments) == 75
+    assert "stopped at step 15" in capsys.readouterr().err
+    for path in (tmp_path / "run" / "checkpoints" / "15").rglob("*"):
+      if path.is_file():
+        path.write_bytes(b"")
+    assert main(arguments) == 0
+    assert "The checkpoint of step 15 cannot be read" in caplog.text
+    assert "Going on from step 14" in caplog.text
+    result, expected = (
+      json.loads((path / "result.json").read_text())
+      for path in (tmp_path / "run", uninterrupted[0])
+    )
+    assert result["device"] == "8 x cpu"
+    # eight devices add in another order
+    assert result["test"]["mean"] == pytest.approx(expected["test"]["mean"], abs=2)
+
+  def test_broken_weights_leave_the_workdir_to_the_corrected_run(self, shared, tmp_path, capsys):
+    good, checkpoint = shared / "models" / "bert-tiny-uncased", tmp_path / "bert"
+    checkpoint.mkdir()
+    for name in ("config.json", "vocab.txt"):
+      shutil.copyfile(good / name, checkpoint / name)
+    (checkpoint / "model.safetensors").write_bytes(
+      (good / "model.safetensors").read_bytes()[:10_000_000]
+    )
+    arguments = [
+      *(
+        "main",
+        "--config=dna_splice",
+        f"--config.data_dir={shared / 'data'}",
+        "--config.replicas=1",
+      ),
+      *(
+        f"--workdir={tmp_path / 'run'}",
+        f"--config.cache_dir={tmp_path}",
+        "--config.train.steps=1",
+      ),
+    ]
+    assert main([*arguments, f"--config.model.checkpoint={checkpoint}"]) == 2
+    assert "not a whole safetensors file" in capsys.readouterr().err
+    assert main([*arguments, f"--config.model.checkpoint={good}"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -286,7 +327,10 @@ class TestInterruptions:
       "train.batch_size = 3601 is larger than the training set of 3600 samples",
     ),
     ([CONFIG, "--config.train.batch_size=0"], "train.batch_size = 0 is less than 1"),
-    ([CONFIG, "--config.train.learning_rate=nan"], "train.learning_rate = nan is negative"),
+    (
+      [CONFIG, "--config.train.learning_rate=nan"],
+      "train.learning_rate = nan is not a number from 0 on",
+    ),
     (
       [CONFIG, "--config.train.grad_accumulation=33"],
       "train.grad_accumulation = 33 parts of 32 samples",

@@ -25,7 +25,7 @@ def imports(path: pathlib.Path) -> set[str]:
   names = set()
   for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
     if isinstance(node, ast.ImportFrom) and node.module:
-      names.add(node.module)
+      names.update(f"{node.module}.{alias.name}" for alias in node.names)
     elif isinstance(node, ast.Import):
       names.update(alias.name for alias in node.names)
   return {name for name in names if name.startswith("discipline_jax.")}

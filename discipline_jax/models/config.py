@@ -31,7 +31,6 @@ class ModelConfig:
   type_vocab_size: int = 2
   initializer_range: float = 0.02
   layer_norm_eps: float = 1e-12
-  pad_token_id: int = 0
 
   @classmethod
   def from_dict(cls, fields: Mapping[str, Any], where: str) -> "ModelConfig":
@@ -67,12 +66,15 @@ class ModelConfig:
   def _check(self, where: str) -> None:
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
-      if field.type is int and (
-        not isinstance(value, int)
-        or isinstance(value, bool)
-        or value < (field.name != "pad_token_id")
-      ):
+      is_number = isinstance(value, int | float) and not isinstance(value, bool)
+      if field.type is int and not (is_number and isinstance(value, int) and value > 0):
         raise UserError(f"{field.name} = {value!r}, {where}, is not a positive integer; correct it")
+      if "dropout" in field.name and value is not None and not (is_number and 0 <= value < 1):
+        raise UserError(f"{field.name} = {value!r}, {where}, is not in [0, 1); correct it")
+      if field.name in ("initializer_range", "layer_norm_eps") and not (
+        is_number and 0 < value < 1
+      ):
+        raise UserError(f"{field.name} = {value!r}, {where}, is not in (0, 1); correct it")
     if self.hidden_size % self.num_attention_heads:
       raise UserError(
         f"hidden_size {self.hidden_size}, {where}, is not a multiple of num_attention_heads"
@@ -92,6 +94,10 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   except FileNotFoundError:
     raise UserError(
       f"no config.json in {directory}; give a directory in Hugging Face's format"
+    ) from None
+  except OSError as error:
+    raise UserError(
+      f"{error.strerror}, {path}; give a directory in Hugging Face's format"
     ) from None
   except (json.JSONDecodeError, UnicodeDecodeError) as error:
     raise UserError(f"not valid JSON ({error}), {path}; download the checkpoint again") from None

@@ -1,4 +1,4 @@
-"""What is put on an encoder: a classifier, or with one label a regressor."""
+"""What is put on an encoder: a classifier."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ class Classifier:
   """Asks `models.load` for a linear classifier on the pooled first position.
 
   Attributes:
-    num_labels: number of classes; 1 makes it a regressor.
+    num_labels: number of classes.
   """
 
   num_labels: int
@@ -50,7 +50,7 @@ class SequenceClassifier(nnx.Module):
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch num_labels"]:
-    """Returns logits (or, with one label, predictions) in float32; arguments as for `Encoder`."""
+    """Returns logits in float32; arguments as for `Encoder`."""
     encoder_key, head_key = (None, None) if dropout_key is None else jax.random.split(dropout_key)
     pooled = self.base_model(
       ids,

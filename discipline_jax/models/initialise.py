@@ -25,32 +25,30 @@ def initial_params(
     init: `pretrained` (the checkpoint's weights), `scratch` (all weights drawn), or `re_emb` (the
       checkpoint's, but the word embeddings drawn).
     config: sizes of the encoder.
-    head: the head, always drawn unless the checkpoint has one of this size.
+    head: the head; always drawn, whatever the checkpoint was fine-tuned for.
     checkpoint: directory in Hugging Face's format; unused by `scratch`.
     seed: of everything that is drawn. The same seed draws the same head under every init.
 
   Raises:
-    UserError: an unknown init, or one that needs a checkpoint where there is none.
+    UserError: an init that needs a checkpoint where there is none.
   """
 
   def draw(key: jax.Array) -> dict:
     return nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
 
   key = jax.random.key(seed)
-  if init not in INITS:
-    raise UserError(f"model.init = {init!r} is not one of: {', '.join(INITS)}")
   if init == "scratch":
     return jax.jit(draw)(key)
   if checkpoint is None:
     raise UserError(
-      f"model.init = {init!r} needs --config.model.checkpoint, a Hugging Face directory or hub"
-      " id; or set model.init=scratch"
+      f"model.init = {init!r} needs --config.model.checkpoint, a directory in Hugging Face's format"
+      " or a hub id; or set --config.model.init=scratch"
     )
   params = load_params(checkpoint, config, jax.eval_shape(draw, key), draw, seed)
+  params["classifier"] = jax.jit(lambda key: draw(key)["classifier"])(key)
   if init == "re_emb":
-    word_embeddings(params)["weight"] = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(
-      key
-    )
+    weight = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(key)
+    word_embeddings(params)["weight"] = weight
   return params
 
 
@@ -81,9 +79,7 @@ class SubTable:
     rows, lookup = np.unique(symbol_rows, return_inverse=True)
     # As many rows as symbols, so that replicas whose maps collide differently still stack;
     # nothing looks up the surplus.
-    spare = np.setdiff1d(np.arange(len(symbol_rows) + len(rows)), rows)[
-      : len(symbol_rows) - len(rows)
-    ]
+    spare = np.setdiff1d(np.arange(len(symbol_rows)), rows)[: len(symbol_rows) - len(rows)]
     return cls(np.concatenate([rows, spare]).astype(np.int32), lookup.astype(np.int32))
 
   @classmethod

@@ -20,6 +20,7 @@ class Vocabulary:
     tokens: by id.
     special_ids: ids of all special tokens.
     pad_id, cls_id, sep_id: ids of the three special tokens that a classifier's input is made with.
+    unk_id: id of what is not in the vocabulary.
     encode: text -> ids, without special tokens.
   """
 
@@ -28,6 +29,7 @@ class Vocabulary:
   pad_id: int
   cls_id: int
   sep_id: int
+  unk_id: int
   encode: Callable[[str], list[int]]
 
   def symbol_ids(self, symbols: Sequence[str]) -> np.ndarray:
@@ -83,6 +85,7 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
       pad_id=tokenizer.pad_token_id,
       cls_id=tokenizer.cls_token_id,
       sep_id=tokenizer.sep_token_id,
+      unk_id=tokenizer.unk_token_id,
       encode=lambda text: tokenizer(text, add_special_tokens=False).input_ids,
     )
   path = directory / "vocab.txt"
@@ -123,5 +126,6 @@ def _symbol_table(tokens: Sequence[str], special: Sequence[str]) -> Vocabulary:
     pad_id=ids[pad],
     cls_id=ids[cls],
     sep_id=ids[sep],
+    unk_id=ids[unknown],
     encode=lambda text: [ids.get(symbol, ids[unknown]) for symbol in text.split()],
   )

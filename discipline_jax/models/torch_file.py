@@ -37,20 +37,21 @@ def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
   try:
     with path.open("rb") as file:
       state = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
+    if not isinstance(state, dict):
+      raise UserError(
+        f"holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
+      )
+    for name, value in state.items():
+      if not isinstance(name, str) or not isinstance(value, _Tensor):
+        raise UserError(f"entry {name!r} is not a tensor, {path}; save model.state_dict()")
+    return {name: tensor.array() for name, tensor in state.items()}
   except UserError:
     raise
   except Exception as error:  # a hostile pickle can make the machine fail in any way
+    reason = f"{type(error).__name__}: {error}"
     raise UserError(
-      f"not a readable PyTorch checkpoint ({type(error).__name__}: {error}), {path}; download it again"
+      f"not a readable PyTorch checkpoint ({reason}), {path}; download it again"
     ) from None
-  if not isinstance(state, dict):
-    raise UserError(
-      f"holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
-    )
-  for name, value in state.items():
-    if not isinstance(name, str) or not isinstance(value, _Tensor):
-      raise UserError(f"entry {name!r} is not a tensor, {path}; save model.state_dict()")
-  return {name: tensor.array() for name, tensor in state.items()}
 
 
 class _Storage:

@@ -104,8 +104,8 @@ def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
     text = path.read_text(encoding="utf-8-sig")
   except FileNotFoundError:
     raise UserError(f"no file {path}; {where_to_get_it}") from None
-  except IsADirectoryError:
-    raise UserError(f"{path} is a directory, not a file; {where_to_get_it}") from None
+  except OSError as error:
+    raise UserError(f"{error.strerror}, {path}; {where_to_get_it}") from None
   except UnicodeDecodeError as error:
     line = path.read_bytes()[: error.start].count(b"\n") + 1
     raise UserError(f"not UTF-8 text, {path}:{line}; {where_to_get_it}") from None

@@ -14,7 +14,8 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
 KINDS = ("identity", "shift", "random_shift", "random", "frequent", "unused", "table")
-_RESERVED = 1000  # rows that the authors' random maps never give to a task token
+_STREAM = 2  # the same seed also draws the split
+_RESERVED = 1000  # rows that the authors' random maps move to the end of the table
 
 
 def make_map(
@@ -42,12 +43,12 @@ def make_map(
     UserError: an unknown kind, an unusable table, or too few rows to choose from.
   """
   size = len(vocabulary.tokens)
-  rng = np.random.default_rng(seed)
+  rng = np.random.default_rng([seed, _STREAM])
   identity = np.arange(size, dtype=np.int32)
   if kind == "identity":
     table = identity
   elif kind == "shift":
-    table = (identity + shift) % size
+    table = (identity + shift % size) % size
   elif kind == "random_shift":
     table = rng.permutation(identity)
   elif kind == "random":

@@ -6,6 +6,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int32
 
+_ORDER = 1  # a stream of its own: [seed, 0] would be that of the split, and of the token map
+
 
 class Batches:
   """Epochs in seeded random order; the last batch of an epoch may be short, and no sample is left out.
@@ -51,7 +53,7 @@ class Batches:
   def _shuffle(self, epoch: int) -> np.ndarray:
     return np.stack(
       [
-        np.random.default_rng([seed, epoch]).permutation(row)
+        np.random.default_rng([seed, _ORDER, epoch]).permutation(row)
         for seed, row in zip(self._seeds, self._indices, strict=True)
       ]
     )

@@ -1,15 +1,17 @@
 """Checkpoints of a run: Orbax, asynchronous, each one whole or absent."""
 
+import errno
 import pathlib
+from typing import Any
 
-import jax
 import orbax.checkpoint as ocp
+from absl import logging
 
 from discipline_jax.errors import RunFailed, UserError
 
 
 class Checkpoints:
-  """The checkpoints in `directory`; the latest two are kept, so that one survives whatever befalls the other."""
+  """The latest two checkpoints in `directory`: where the latest cannot be read, the one before it is taken."""
 
   def __init__(self, directory: pathlib.Path):
     self._directory = directory
@@ -18,42 +20,58 @@ class Checkpoints:
     )
     self._manager = ocp.CheckpointManager(directory.absolute(), options=options)
 
-  @property
-  def latest_step(self) -> int | None:
-    return self._manager.latest_step()
-
-  def save(self, step: int, tree) -> None:
+  def save(self, step: int, tree: Any) -> None:
     """Begins to save; arrays may be donated as soon as this returns."""
-    self._guard(lambda: self._manager.save(step, args=ocp.args.StandardSave(tree)), step)
+    self._guard(lambda: self._manager.save(step, args=ocp.args.StandardSave(tree)))
 
-  def restore(self, tree):
-    """The latest checkpoint, with the shapes, dtypes and shardings of `tree`."""
-    step = self._manager.latest_step()
-    abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, tree)
-    try:
-      return self._manager.restore(step, args=ocp.args.StandardRestore(abstract))
-    except (ValueError, KeyError, OSError) as error:
+  def restore(self, template: Any) -> tuple[int, Any]:
+    """The latest readable checkpoint and its step, or (0, None) where there is none.
+
+    Args:
+      template: a tree of `jax.ShapeDtypeStruct` with shardings.
+
+    Raises:
+      UserError: there are checkpoints, and none fits.
+    """
+    steps = sorted(self._manager.all_steps(), reverse=True)
+    reason = ""
+    for step in steps:
+      try:
+        return step, self._manager.restore(step, args=ocp.args.StandardRestore(template))
+      except (ValueError, KeyError, TypeError, OSError) as error:
+        reason = _first_line(error)
+        logging.warning("The checkpoint of step %d cannot be read: %s", step, reason)
+    if steps:
       raise UserError(
-        f"the checkpoint of step {step} does not fit this run ({str(error).splitlines()[0]}), {self._directory};"
-        " choose another --workdir"
-      ) from None
+        f"no checkpoint of this run can be read ({reason}), {self._directory}; give another --workdir"
+      )
+    return 0, None
+
+  def last_whole_step(self) -> int | None:
+    """Waits for all saves, and returns the step of the latest on disk."""
+    self.wait()
+    return self._manager.latest_step()
 
   def wait(self) -> None:
     """Returns when all saves are on disk."""
-    self._guard(self._manager.wait_until_finished, self._manager.latest_step())
+    self._guard(self._manager.wait_until_finished)
 
   def close(self) -> None:
     self._manager.close()
 
-  def _guard(self, write, step) -> None:
+  def _guard(self, write) -> None:
     try:
       write()
     except (OSError, ValueError) as error:  # tensorstore reports a full disk as a ValueError
-      last = max(
-        (int(path.name) for path in self._directory.iterdir() if path.name.isdigit()),
-        default="none",
-      )
+      full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+      if not full and "No space left" not in str(error) and "RESOURCE_EXHAUSTED" not in str(error):
+        raise
+      steps = [int(path.name) for path in self._directory.iterdir() if path.name.isdigit()]
+      last = f"step {max(steps)}" if steps else "none"
       raise RunFailed(
-        f"the checkpoint of step {step} could not be written ({str(error).splitlines()[0]}),"
-        f" {self._directory}; the last whole one is step {last}; free space and run again"
+        f"the disk is full, {self._directory}; the last whole checkpoint is {last}; free space and run again"
       ) from error
+
+
+def _first_line(error: Exception) -> str:
+  return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import jax
+from tensorboardX import SummaryWriter
 
 
 class MetricsLog:
@@ -13,8 +14,6 @@ class MetricsLog:
   """
 
   def __init__(self, workdir: pathlib.Path, first_step: int):
-    from tensorboardX import SummaryWriter  # here, so that evaluation alone does not pay for it
-
     self._file = None
     if jax.process_index() != 0:
       return
@@ -32,9 +31,7 @@ class MetricsLog:
     temporary.write_text("".join(kept), encoding="utf-8")
     temporary.replace(path)
     self._file = path.open("a", encoding="utf-8")
-    self._events = SummaryWriter(
-      str(workdir / "events"), purge_step=first_step + 1 if first_step else None
-    )
+    self._events = SummaryWriter(str(workdir / "events"), purge_step=first_step + 1)
 
   def write(self, step: int, split: str, replica: int, **values: float) -> None:
     """One line: step, split, replica and what was measured."""

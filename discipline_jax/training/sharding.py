@@ -82,3 +82,8 @@ def put(tree, shardings):
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
   return jax.tree.map(lay, tree, shardings)
+
+
+def shape_and_sharding(array: jax.Array) -> jax.ShapeDtypeStruct:
+  """What a checkpoint must be restored to."""
+  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding)

@@ -44,13 +44,11 @@ class Best:
   params: dict
 
 
-def first_best(params: dict, num_replicas: int) -> Best:
+def first_best(state: TrainState) -> Best:
   """Any score beats it."""
-  # A copy: the training step donates the state's own buffers.
+  # Copies: the training step donates the state's own buffers.
   return Best(
-    jnp.zeros(num_replicas, jnp.int32),
-    jnp.full(num_replicas, -jnp.inf),
-    jax.tree.map(jnp.copy, params),
+    jnp.copy(state.step), jnp.full(state.step.shape, -jnp.inf), jax.tree.map(jnp.copy, state.params)
   )
 
 

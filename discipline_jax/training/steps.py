@@ -18,6 +18,8 @@ from discipline_jax.tasks.features import PAD
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
 
+_DROPOUT = 0xD0
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,8 @@ def make_train_step(
   def update(
     state: TrainState, data: DeviceData, lookup: jax.Array, seed: jax.Array, indices: jax.Array
   ):
-    key = jax.random.fold_in(jax.random.key(seed), state.step)
+    # A stream of its own: the same seed also draws the parameters.
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _DROPOUT), state.step)
     num_samples = jnp.maximum(1, (indices >= 0).sum())
 
     def loss_of(params: dict, part: jax.Array, key: jax.Array) -> jax.Array:
@@ -124,6 +127,7 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
 
   return jax.jit(
     step,
+    compiler_options=_compiler_options(),
     in_shardings=(
       state_shardings(mesh, params),
       None,

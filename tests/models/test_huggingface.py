@@ -110,6 +110,17 @@ def test_a_head_of_the_right_size_is_loaded(checkpoint):
   np.testing.assert_array_equal(model.classifier.weight[...], head["classifier.weight"])
 
 
+def test_a_head_of_another_size_is_drawn_anew_and_named(checkpoint, caplog):
+  directory, tensors = checkpoint
+  head = {
+    "classifier.weight": np.ones((5, 36), np.float32),
+    "classifier.bias": np.ones(5, np.float32),
+  }
+  save_file({**tensors, **head}, directory / "model.safetensors")
+  assert models.load(str(directory), models.Classifier(2)).classifier.weight.shape == (2, 36)
+  assert "classifier.weight" in caplog.text
+
+
 class TestBad:
   """Every bad checkpoint is one line that names the file, and the tensor or the key."""
 
@@ -149,6 +160,9 @@ class TestBad:
       ("hidden_act", "tanhshrink", "hidden_act 'tanhshrink'"),
       ("hidden_size", 37, "hidden_size 37, .* is not a multiple of num_attention_heads 4"),
       ("num_hidden_layers", "3", "num_hidden_layers = '3'"),
+      ("hidden_dropout_prob", "0.1", "hidden_dropout_prob = '0.1'"),
+      ("hidden_dropout_prob", 1.0, r"hidden_dropout_prob = 1.0, .* is not in \[0, 1\)"),
+      ("layer_norm_eps", 0, "layer_norm_eps = 0"),
       ("num_hidden_layers", 4, "encoder.layer.3.attention.output.LayerNorm.bias is missing"),
     ],
   )
@@ -246,12 +260,13 @@ class TestTorchFile:
       read_torch_file(path)
     assert not marker.exists()
 
-  def test_a_tensor_beyond_its_storage_is_refused(self, testdata, tmp_path):
+  @pytest.mark.parametrize("size", [0, 3, 4])
+  def test_a_tensor_beyond_its_storage_is_refused(self, testdata, tmp_path, size):
     source, path = testdata / "tensors_zip.bin", tmp_path / "pytorch_model.bin"
     with zipfile.ZipFile(source) as archive, zipfile.ZipFile(path, "w") as spoilt:
       for name in archive.namelist():
         content = archive.read(name)
-        spoilt.writestr(name, content[:4] if "/data/" in name else content)
+        spoilt.writestr(name, content[:size] if "/data/" in name else content)
     with pytest.raises(
       UserError, match="elements in a storage of|not a readable PyTorch checkpoint"
     ):

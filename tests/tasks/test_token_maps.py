@@ -50,6 +50,13 @@ def test_random_avoids_unused_rows_in_a_small_table():
   assert not set(table[: 30 - 5 - 21]) & {*SMALL.special_ids, *SMALL.unused_ids}
 
 
+def test_maps_draw_from_a_stream_of_their_own():
+  """The split of the same seed must not be the map."""
+  assert not np.array_equal(
+    mapped("random_shift", seed=5), np.random.default_rng(5).permutation(1500)
+  )
+
+
 def test_unused():
   table = mapped("unused")
   assert [LARGE.tokens[i] for i in table[LARGE.symbol_ids("ACGT")]] == [

@@ -125,8 +125,7 @@ def test_sub_table_by_hand():
 
 
 def test_best_is_kept_for_each_replica():
-  params = {"w": jnp.array([[1.0], [2.0]])}
-  best = first_best(params, 2)
+  best = first_best(TrainState(jnp.array([0, 0]), {"w": jnp.array([[1.0], [2.0]])}, None))
   best = update_best(
     best,
     TrainState(jnp.array([5, 5]), {"w": jnp.array([[3.0], [4.0]])}, None),
