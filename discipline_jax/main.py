@@ -118,8 +118,10 @@ def _explain_unknown_field(argv: Sequence[str]) -> None:
 
 
 def _find_config(argument: str) -> str:
-  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, by the"
-  " configs installed with the package."""
+  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder.
+
+  They name the configs that are installed with the package.
+  """
   flag, _, value = argument.partition("=")
   if flag != "--config" or not value or pathlib.Path(value).is_file():
     return argument

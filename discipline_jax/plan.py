@@ -1,5 +1,7 @@
-"""What a fine-tuning config comes to: data, splits, model sizes, token maps and batches,"
-" checked before anything runs."""
+"""What a fine-tuning config comes to: data, splits, model sizes, token maps and batches.
+
+Everything is checked here, before anything runs or is written.
+"""
 
 import dataclasses
 import math

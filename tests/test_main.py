@@ -414,7 +414,7 @@ def test_help(capsys):
   assert "dry-run" in stdout
 
 
-@pytest.mark.parametrize("name", ["dna_h3", "dna_h3k9ac", "dna_splice"])
+@pytest.mark.parametrize("name", ["dna_h3", "dna_splice"])
 def test_configs_run_on_the_real_files(name, shared, tmp_path, capsys):
   """A few steps of each, with a real checkpoint and the true files."""
   arguments = [

@@ -74,8 +74,10 @@ def _reserved(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _frequent(vocabulary: Vocabulary) -> np.ndarray:
-  """Ids of whole or part words, most frequent first: WordPiece and BPE number them so, after"
-  " special tokens and single characters."""
+  """Ids of words and parts of words, most frequent first.
+
+  WordPiece and BPE number them in that order, after special tokens and single characters.
+  """
   skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
   return np.array(
     [
