@@ -165,4 +165,5 @@ def _fail(error: BaseException | str, code: int) -> int:
 
 if __name__ == "__main__":
   logging.use_absl_handler()
+  flags.FLAGS.mark_as_parsed()  # absl's own flags keep their defaults; this stops a warning about them
   sys.exit(main(sys.argv))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -88,6 +89,7 @@ def run(
     initial=first_step,
     unit="step",
     dynamic_ncols=True,
+    mininterval=0.1 if sys.stderr.isatty() else 30,  # seconds; a log file needs few
     disable=jax.process_index() != 0,
   ) as bar:
     for step in range(first_step + 1, num_steps + 1):
