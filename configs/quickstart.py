@@ -22,7 +22,7 @@ def get_config():
     intermediate_size=128,
     max_position_embeddings=64,
   )
-  config.train.update(epochs=5, learning_rate=1e-3, grad_accumulation=1, warmup_steps=50)
+  config.train.update(epochs=8, learning_rate=1e-3, grad_accumulation=1, warmup_steps=50)
   config.eval.every_steps = 113
   config.checkpoint.every_steps = 113
   return config
