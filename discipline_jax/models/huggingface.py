@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 from flax import nnx
+from flax.traverse_util import flatten_dict, unflatten_dict
 from safetensors import SafetensorError, safe_open
 
 from discipline_jax.errors import UserError
@@ -24,6 +25,9 @@ _FILES = (
   "pytorch_model.bin",
   "pytorch_model.bin.index.json",
 )
+_HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
+_HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
+_HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
 # Drawn anew where a checkpoint has none; every other weight must be there.
 _OPTIONAL = ("pooler.", "classifier.")
 
@@ -91,13 +95,16 @@ def load_params(
   weights = open_weights(directory)
   prefix = f"{config.model_type}."
   found, missing = {}, []
-  for path, leaf in _flatten(abstract).items():
+  for path, leaf in flatten_dict(abstract).items():
     name = ".".join(str(part) for part in path).removeprefix("base_model.")
     source = next((alias for alias in _aliases(name, prefix) if alias in weights), None)
     if source is None:
       missing.append((path, name))
       continue
     value = _read(weights, source, directory)
+    if value.shape != leaf.shape and name.startswith("classifier."):  # the head of another task
+      missing.append((path, name))
+      continue
     if value.shape != leaf.shape:
       raise UserError(
         f"{source} has shape {list(value.shape)}, the config asks for {list(leaf.shape)},"
@@ -116,11 +123,11 @@ def load_params(
     )
   if missing:
     logging.warning("Not in the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing))
-    drawn = jax.jit(lambda key: [_flatten(draw(key))[path] for path, _ in missing])(
+    drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(
       jax.random.key(seed)
     )
     found.update(zip((path for path, _ in missing), drawn, strict=True))
-  return _unflatten(found)
+  return unflatten_dict(found)
 
 
 def resolve(checkpoint: str) -> pathlib.Path:
@@ -136,24 +143,14 @@ def resolve(checkpoint: str) -> pathlib.Path:
     )
   import huggingface_hub  # half a second, and only a hub id needs it
 
+  def download(patterns: list[str]) -> pathlib.Path:
+    return pathlib.Path(huggingface_hub.snapshot_download(checkpoint, allow_patterns=patterns))
+
   try:
-    return pathlib.Path(
-      huggingface_hub.snapshot_download(
-        checkpoint,
-        allow_patterns=[
-          "config.json",
-          "*.safetensors",
-          "*.safetensors.index.json",
-          "tokenizer*",
-          "vocab*",
-          "merges.txt",
-          "special_tokens_map.json",
-        ],
-      )
-    )
-  except (
-    Exception
-  ) as error:  # the hub's client raises its own, httpx's and the operating system's errors
+    directory = download([*_HUB_FILES, *_HUB_SAFETENSORS])
+    has_weights = any(directory.glob("*.safetensors"))
+    return directory if has_weights else download([*_HUB_FILES, *_HUB_BIN])
+  except Exception as error:  # of the hub's client, of httpx, and of the operating system
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     raise UserError(
       f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
@@ -212,22 +209,3 @@ def _aliases(name: str, prefix: str) -> list[str]:
     "LayerNorm.bias", "LayerNorm.beta"
   )
   return [name, prefix + name, old, prefix + old]
-
-
-def _flatten(tree: dict, path: tuple = ()) -> dict[tuple, jax.Array]:
-  leaves: dict[tuple, jax.Array] = {}
-  for key, value in tree.items():
-    leaves.update(
-      _flatten(value, (*path, key)) if isinstance(value, dict) else {(*path, key): value}
-    )
-  return leaves
-
-
-def _unflatten(leaves: Mapping[tuple, jax.Array]) -> dict:
-  tree: dict = {}
-  for path, value in leaves.items():
-    node = tree
-    for key in path[:-1]:
-      node = node.setdefault(key, {})
-    node[path[-1]] = value
-  return tree
