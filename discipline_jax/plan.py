@@ -81,7 +81,8 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     )
 
   features = featurise(task.read(), task.alphabet, max_length)
-  _check_symbols(features, task, vocabulary)
+  symbol_ids = vocabulary.symbol_ids(task.alphabet.symbols)
+  _check_symbols(features, task, symbol_ids, vocabulary.unk_id)
   seeds = [config.seed + replica for replica in range(config.replicas)]
   splits = [random_split(len(features.labels), seed, config.task.train_fraction) for seed in seeds]
   num_train = len(splits[0].train)
@@ -103,7 +104,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     seeds=seeds,
     splits=splits,
     sub_tables=[
-      _sub_table(config, vocabulary, task, replica) for replica in range(config.replicas)
+      _sub_table(config, vocabulary, symbol_ids, replica) for replica in range(config.replicas)
     ],
     checkpoint=checkpoint,
     model_config=model_config,
@@ -229,14 +230,13 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
   return checkpoint, model_config, vocabulary
 
 
-def _check_symbols(features: Features, task: Task, vocabulary: Vocabulary) -> None:
+def _check_symbols(features: Features, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:
   """Raises UserError where a symbol of the data has no token of its own: training would see nothing of it."""
-  ids = vocabulary.symbol_ids(task.alphabet.symbols)
   present = np.unique(features.symbols)
   unknown = [
     task.alphabet.symbols[i]
     for i in present[present >= NUM_SPECIAL] - NUM_SPECIAL
-    if ids[i] == vocabulary.unk_id
+    if symbol_ids[i] == unk_id
   ]
   if unknown:
     raise UserError(
@@ -245,9 +245,10 @@ def _check_symbols(features: Features, task: Task, vocabulary: Vocabulary) -> No
     )
 
 
-def _sub_table(config: ConfigDict, vocabulary: Vocabulary, task: Task, replica: int) -> SubTable:
+def _sub_table(
+  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+) -> SubTable:
   first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
-  symbol_ids = vocabulary.symbol_ids(task.alphabet.symbols)
   table = make_map(
     config.token_map.kind,
     vocabulary,

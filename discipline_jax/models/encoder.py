@@ -5,6 +5,7 @@ The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its nam
 """
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -119,6 +120,9 @@ class Layer(nnx.Module):
     self.intermediate = Intermediate(config, rngs)
     self.output = AddAndNorm(config.intermediate_size, config, rngs)
 
+  # A program of its own, which is traced and lowered once for all layers of the same sizes: with it twelve
+  # layers start as fast as two.
+  @partial(jax.jit, static_argnames="num_queries")
   def __call__(
     self,
     x: Float[Array, "batch length hidden"],

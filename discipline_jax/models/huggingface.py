@@ -65,13 +65,8 @@ def load(
     )
 
   graph, abstract = nnx.split(nnx.eval_shape(build, jax.random.key(seed)))
-  params = load_params(
-    directory,
-    config,
-    nnx.to_pure_dict(abstract),
-    lambda key: nnx.to_pure_dict(nnx.state(build(key))),
-    seed,
-  )
+  draw = jax.jit(lambda key: nnx.to_pure_dict(nnx.state(build(key))))
+  params = load_params(directory, config, draw, jax.random.key(seed))
   nnx.replace_by_pure_dict(abstract, params)
   return nnx.merge(graph, abstract)
 
@@ -79,24 +74,28 @@ def load(
 def load_params(
   directory: pathlib.Path,
   config: ModelConfig,
-  abstract: dict,
   draw: Callable[[jax.Array], dict],
-  seed: int,
+  key: jax.Array,
+  fresh: tuple[str, ...] = (),
 ) -> dict:
-  """Returns a tree like `abstract` with the checkpoint's weights, and drawn ones where it has no pooler or head.
+  """Returns the tree of `draw(key)` with the checkpoint's weights in place of all but what it has no right ones for.
 
   Args:
     directory: in Hugging Face's format.
     config: the checkpoint's.
-    abstract: nested dict of shapes, keyed as `nnx.to_pure_dict` keys it.
-    draw: key -> a whole tree drawn at random; only the leaves that are missing are computed.
-    seed: of that draw.
+    draw: key -> a whole tree drawn at random, keyed as `nnx.to_pure_dict` keys it; jitted, so that it is traced
+      once. Only the leaves that are taken from it are computed.
+    key: for `draw`.
+    fresh: prefixes of weights that are drawn even where the checkpoint has them.
   """
   weights = open_weights(directory)
   prefix = f"{config.model_type}."
   found, missing = {}, []
-  for path, leaf in flatten_dict(abstract).items():
+  for path, leaf in flatten_dict(jax.eval_shape(draw, key)).items():
     name = ".".join(str(part) for part in path).removeprefix("base_model.")
+    if name.startswith(fresh):
+      missing.append((path, name))
+      continue
     source = next((alias for alias in _aliases(name, prefix) if alias in weights), None)
     if source is None:
       missing.append((path, name))
@@ -115,17 +114,17 @@ def load_params(
         f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
       )
     found[path] = jnp.asarray(value, jnp.float32)
-  lost = [name for _, name in missing if not name.startswith(_OPTIONAL)]
+  lost = [name for _, name in missing if not name.startswith((*_OPTIONAL, *fresh))]
   if lost:
     raise UserError(
       f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
       f" checkpoint is not a whole {config.model_type} encoder"
     )
   if missing:
-    logging.warning("Not in the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing))
-    drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(
-      jax.random.key(seed)
+    logging.warning(
+      "Not from the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing)
     )
+    drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
     found.update(zip((path for path, _ in missing), drawn, strict=True))
   return unflatten_dict(found)
 

@@ -2,13 +2,14 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
+from functools import lru_cache
 
 import jax
 import numpy as np
 from flax import nnx
 from jaxtyping import Float, Int32
 
-from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier
 from discipline_jax.models.huggingface import load_params
@@ -28,28 +29,20 @@ def initial_params(
     head: the head; always drawn, whatever the checkpoint was fine-tuned for.
     checkpoint: directory in Hugging Face's format; unused by `scratch`.
     seed: of everything that is drawn. The same seed draws the same head under every init.
-
-  Raises:
-    UserError: an init that needs a checkpoint where there is none.
   """
-
-  def draw(key: jax.Array) -> dict:
-    return nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
-
-  key = jax.random.key(seed)
+  draw, key = _draw(config, head), jax.random.key(seed)
   if init == "scratch":
-    return jax.jit(draw)(key)
-  if checkpoint is None:
-    raise UserError(
-      f"model.init = {init!r} needs --config.model.checkpoint, a directory in Hugging Face's format"
-      " or a hub id; or set --config.model.init=scratch"
-    )
-  params = load_params(checkpoint, config, jax.eval_shape(draw, key), draw, seed)
-  params["classifier"] = jax.jit(lambda key: draw(key)["classifier"])(key)
-  if init == "re_emb":
-    weight = jax.jit(lambda key: word_embeddings(draw(key))["weight"])(key)
-    word_embeddings(params)["weight"] = weight
-  return params
+    return draw(key)
+  assert checkpoint is not None  # make_plan sees to it
+  fresh = ("classifier.", "embeddings.word_embeddings.") if init == "re_emb" else ("classifier.",)
+  return load_params(checkpoint, config, draw, key, fresh)
+
+
+@lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
+def _draw(config: ModelConfig, head: Classifier) -> Callable[[jax.Array], dict]:
+  return jax.jit(
+    lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
+  )
 
 
 def word_embeddings(params: dict) -> dict:

@@ -5,11 +5,14 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from discipline_jax.errors import UserError
 
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's names
-_ROBERTA_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")  # in the same order
+# The names of the same five special tokens in the families' vocabularies.
+_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+_ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +63,9 @@ class Vocabulary:
 def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
   """Reads the tokenizer of a checkpoint.
 
-  Where transformers does not understand the files, which it shows only by a tokenizer of the wrong size,
-  `vocab.txt` is taken as the list of symbols in id order.
+  It is `tokenizer.json` where there is one, else what transformers makes of the files, else `vocab.txt` as a list
+  of symbols in id order. A tokenizer counts only if it has as many tokens as the model has rows: transformers
+  makes an empty one of files that it does not understand.
 
   Args:
     directory: in Hugging Face's format.
@@ -70,36 +74,46 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
   Raises:
     UserError: no tokenizer whose vocabulary has `size` entries.
   """
-  from transformers import (
-    AutoTokenizer,
-  )  # two seconds, and a run without a checkpoint does not need it
-
-  try:
-    tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
-  except Exception:  # each tokenizer class fails in its own way on files of another
-    tokenizer = None
-  if tokenizer is not None and len(tokenizer) == size and tokenizer.cls_token_id is not None:
-    return Vocabulary(
-      tokens=tuple(tokenizer.convert_ids_to_tokens(list(range(size)))),
-      special_ids=tuple(sorted(tokenizer.all_special_ids)),
-      pad_id=tokenizer.pad_token_id,
-      cls_id=tokenizer.cls_token_id,
-      sep_id=tokenizer.sep_token_id,
-      unk_id=tokenizer.unk_token_id,
-      encode=lambda text: tokenizer(text, add_special_tokens=False).input_ids,
-    )
+  for read in (_read_tokenizer, _convert_tokenizer):
+    tokenizer = read(directory)
+    ids = tokenizer.get_vocab() if tokenizer is not None else {}
+    if tokenizer is not None and sorted(ids.values()) == list(range(size)):
+      return _vocabulary(
+        sorted(ids, key=ids.__getitem__),
+        lambda text, encode=tokenizer.encode: encode(text, add_special_tokens=False).ids,
+        str(directory),
+      )
   path = directory / "vocab.txt"
   tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
   tokens = tokens[:-1] if tokens and not tokens[-1] else tokens
-  special = next(
-    (names for names in (_SPECIAL, _ROBERTA_SPECIAL) if set(names) <= set(tokens)), None
-  )
-  if len(tokens) != size or special is None:
+  if len(tokens) != size:
     raise UserError(
       f"no tokenizer with the {size} entries of config.json, {directory}; put the tokenizer's own tokenizer.json"
       " or vocab.txt there"
     )
-  return _symbol_table(tokens, special)
+  return _vocabulary(tokens, None, str(path))
+
+
+def _read_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
+  path = directory / "tokenizer.json"
+  if not path.is_file():
+    return None
+  try:
+    tokenizer = Tokenizer.from_file(str(path))
+  except Exception as error:  # the library raises bare ones
+    raise UserError(f"not a tokenizer ({error}), {path}; download the checkpoint again") from None
+  tokenizer.no_padding()  # some publish theirs with the lengths of one task
+  tokenizer.no_truncation()
+  return tokenizer
+
+
+def _convert_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
+  from transformers import AutoTokenizer  # takes three seconds, and few checkpoints need it
+
+  try:
+    return AutoTokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
+  except Exception:  # each tokenizer class fails in its own way on files of another
+    return None
 
 
 def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
@@ -108,24 +122,33 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
   Raises:
     UserError: `size` is too small for the symbols.
   """
-  tokens = [*_SPECIAL, *symbols]
+  tokens = [*_BERT, *symbols]
   if size < len(tokens):
     raise UserError(
       f"model.config.vocab_size = {size} is less than the task's {len(symbols)} symbols and"
-      f" {len(_SPECIAL)} special tokens; set at least {len(tokens)}"
+      f" {len(_BERT)} special tokens; set at least {len(tokens)}"
     )
-  return _symbol_table(tokens + [f"[unused{i}]" for i in range(size - len(tokens))], _SPECIAL)
+  tokens += [f"[unused{i}]" for i in range(size - len(tokens))]
+  return _vocabulary(tokens, None, "the task's symbols")
 
 
-def _symbol_table(tokens: Sequence[str], special: Sequence[str]) -> Vocabulary:
+def _vocabulary(
+  tokens: Sequence[str], encode: Callable[[str], list[int]] | None, source: str
+) -> Vocabulary:
+  """Without `encode`, a text is symbols with blanks between them."""
   ids = {token: i for i, token in enumerate(tokens)}
-  pad, unknown, cls, sep, _ = special
+  names = next((names for names in (_BERT, _ROBERTA, _ALBERT) if ids.keys() >= set(names)), None)
+  if names is None:
+    raise UserError(
+      f"no special tokens {' '.join(_BERT)} or {' '.join(_ROBERTA)}, {source}; give the model's own tokenizer"
+    )
+  pad, unknown, cls, sep, _ = (ids[name] for name in names)
   return Vocabulary(
     tokens=tuple(tokens),
-    special_ids=tuple(sorted(ids[token] for token in special)),
-    pad_id=ids[pad],
-    cls_id=ids[cls],
-    sep_id=ids[sep],
-    unk_id=ids[unknown],
-    encode=lambda text: [ids.get(symbol, ids[unknown]) for symbol in text.split()],
+    special_ids=tuple(sorted(ids[name] for name in names)),
+    pad_id=pad,
+    cls_id=cls,
+    sep_id=sep,
+    unk_id=unknown,
+    encode=encode or (lambda text: [ids.get(symbol, unknown) for symbol in text.split()]),
   )
