@@ -49,7 +49,7 @@ def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connectio
     {"optimizer": "adam", "learning_rate": 1e-5, "warmup_steps": 0, "weight_decay": 0.0}
   )
   optimizer = make_optimizer(train, 10**6)
-  state = TrainState(jnp.zeros(1, jnp.int32), params, jax.vmap(optimizer.init)(params))
+  state = TrainState.create(params, optimizer)
   compact = dataclasses.replace(config, vocab_size=len(sub_table.rows))
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   step = make_train_step(classifier_function(compact, head), optimizer, mesh, state)

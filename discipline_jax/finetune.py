@@ -5,17 +5,18 @@ import dataclasses
 import math
 import pathlib
 import time
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import logging
 from ml_collections import ConfigDict
 from scipy.special import log_softmax
 
+from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
-from discipline_jax.models.initialise import initial_params, word_embeddings
+from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
 from discipline_jax.plan import Plan, describe, make_plan
 from discipline_jax.tasks.metrics import METRICS
 from discipline_jax.training import loop
@@ -24,9 +25,9 @@ from discipline_jax.training.logs import MetricsLog
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.sharding import (
   BATCH,
+  place,
   put,
   replicated,
-  shape_and_sharding,
   state_shardings,
 )
 from discipline_jax.training.signals import Signals
@@ -99,13 +100,18 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
   compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
   forward = classifier_function(compact, plan.head, plan.dtype)
   groups = replica_groups(len(plan.seeds))
-  states = [initial_state(plan, optimizer, group) for group in groups]
-  best_shardings = state_shardings(mesh, jax.eval_shape(first_best, states[0]))
-  bests = [jax.jit(first_best, out_shardings=best_shardings)(state) for state in states]
+  shapes = [abstract_state(plan, compact, optimizer, group) for group in groups]
+  best_shapes = [place(mesh, jax.eval_shape(first_best, shape)) for shape in shapes]
+  best_shardings = state_shardings(mesh, best_shapes[0])
   data = [device_data(plan, group) for group in groups]
-  compiled_step = make_train_step(forward, optimizer, mesh, states[0])
-  eval_step = make_eval_step(forward, mesh, states[0].params)
+  compiled_step = make_train_step(forward, optimizer, mesh, shapes[0])
+  eval_step = make_eval_step(forward, mesh, shapes[0].params)
   take_best = jax.jit(update_best, donate_argnums=0, out_shardings=best_shardings)
+
+  def start() -> dict:
+    states = [initial_state(plan, optimizer, group) for group in groups]
+    best = jax.jit(first_best, out_shardings=best_shardings)
+    return {"states": states, "bests": [best(state) for state in states]}
 
   def train_step(states: list[TrainState], step: int) -> tuple[list[TrainState], list[dict]]:
     batch = plan.batches.at(step)
@@ -138,13 +144,17 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
       bests[i] = take_best(bests[i], state, put(scores[group], replicated(mesh)))
 
-  run.claim()  # not before the weights are read: a mistake leaves the workdir to the corrected run
+  # The weights of a new run are read before it is claimed: a mistake leaves the workdir to the corrected run.
+  # A run that goes on does not read them.
+  initial = None if run.is_claimed() else start()
+  run.claim()
   with contextlib.closing(Checkpoints(run.path / "checkpoints")) as checkpoints:
-    template = jax.tree.map(shape_and_sharding, {"states": states, "bests": bests})
-    first_step, saved = checkpoints.restore(template)
+    first_step, saved = checkpoints.restore({"states": shapes, "bests": best_shapes})
     if first_step:
       logging.warning("Going on from step %d of %s", first_step, run.path)
-      states, bests = saved["states"], saved["bests"]
+    both = saved or initial or start()
+    states, bests = both["states"], both["bests"]
+    del saved, initial, both  # the first update gives their memory back
     with contextlib.closing(MetricsLog(run.path, first_step)) as log:
       states, examples_per_second = loop.run(
         states,
@@ -197,13 +207,21 @@ def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: sl
     replicas.append(params)
   params = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *replicas)
   params = put(params, state_shardings(plan.mesh, params))
+  create = partial(TrainState.create, optimizer=optimizer)
+  shardings = state_shardings(plan.mesh, jax.eval_shape(create, params))
+  return jax.jit(create, out_shardings=shardings)(params)
 
-  def init(params: dict) -> TrainState:
-    return TrainState(jnp.zeros(len(replicas), jnp.int32), params, jax.vmap(optimizer.init)(params))
 
-  return jax.jit(init, out_shardings=state_shardings(plan.mesh, jax.eval_shape(init, params)))(
-    params
+def abstract_state(
+  plan: Plan, config: ModelConfig, optimizer: optax.GradientTransformation, group: slice
+) -> TrainState:
+  """Shapes and shardings of `initial_state`; `config` is the model's with as many rows as are trained."""
+  num_replicas = len(plan.seeds[group])
+  params = jax.tree.map(
+    lambda leaf: jax.ShapeDtypeStruct((num_replicas, *leaf.shape), leaf.dtype),
+    abstract_params(config, plan.head),
   )
+  return place(plan.mesh, jax.eval_shape(partial(TrainState.create, optimizer=optimizer), params))
 
 
 def device_data(plan: Plan, group: slice) -> DeviceData:

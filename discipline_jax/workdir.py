@@ -48,10 +48,14 @@ class Workdir:
   def __exit__(self, *_) -> None:
     self._lock.close()
 
+  def is_claimed(self) -> bool:
+    """Whether a run has begun here; another config than ours is an error."""
+    self._check_owner()
+    return (self.path / "config.json").exists()
+
   def claim(self) -> None:
     """Writes config.json, which makes the directory this run's; does nothing where it is already."""
-    self._check_owner()
-    if not (self.path / "config.json").exists():
+    if not self.is_claimed():
       self._write("config.json", self._ours())
 
   def result(self) -> dict | None:

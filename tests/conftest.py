@@ -12,6 +12,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import jax
 import pytest
 
+from tests import runs
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 TESTDATA = pathlib.Path(__file__).parent / "testdata"
@@ -37,3 +39,12 @@ def shared() -> pathlib.Path:
 @pytest.fixture
 def testdata() -> pathlib.Path:
   return TESTDATA
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory):
+  """Workdir, stdout and stderr of the small run, never interrupted."""
+  workdir = tmp_path_factory.mktemp("runs") / "whole"
+  code, stdout, stderr = runs.finish(runs.start(workdir))
+  assert code == 0, stderr
+  return workdir, stdout, stderr

@@ -38,6 +38,11 @@ def initial_params(
   return load_params(checkpoint, config, draw, key, fresh)
 
 
+def abstract_params(config: ModelConfig, head: Classifier) -> dict:
+  """The shapes of `initial_params`; nothing is read or drawn."""
+  return jax.eval_shape(_draw(config, head), jax.random.key(0))
+
+
 @lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
 def _draw(config: ModelConfig, head: Classifier) -> Callable[[jax.Array], dict]:
   return jax.jit(

@@ -84,6 +84,10 @@ def put(tree, shardings):
   return jax.tree.map(lay, tree, shardings)
 
 
-def shape_and_sharding(array: jax.Array) -> jax.ShapeDtypeStruct:
-  """What a checkpoint must be restored to."""
-  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding)
+def place(mesh: Mesh, shapes):
+  """A tree of `jax.ShapeDtypeStruct` with the shardings of `state_shardings`: what a checkpoint is restored to."""
+  return jax.tree.map(
+    lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+    shapes,
+    state_shardings(mesh, shapes),
+  )

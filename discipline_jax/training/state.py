@@ -33,6 +33,12 @@ class TrainState:
   params: dict
   opt_state: optax.OptState
 
+  @classmethod
+  def create(cls, params: dict, optimizer: optax.GradientTransformation) -> "TrainState":
+    """The state before the first update; `params` have the replica axis."""
+    num_replicas = jax.tree.leaves(params)[0].shape[0]
+    return cls(jnp.zeros(num_replicas, jnp.int32), params, jax.vmap(optimizer.init)(params))
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

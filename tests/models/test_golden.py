@@ -88,7 +88,7 @@ def test_twenty_adam_steps_equal_pytorch(golden):
     }
   )
   optimizer = make_optimizer(train, num_steps)
-  state = TrainState(jnp.zeros(1, jnp.int32), params, jax.vmap(optimizer.init)(params))
+  state = TrainState.create(params, optimizer)
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   data = DeviceData(
     jnp.asarray(expected["symbols"]),

@@ -89,7 +89,7 @@ def test_a_part_of_the_table_trains_as_the_whole(plain):
   sub_table = plan.sub_tables[0]
   optimizer = make_optimizer(plan.config.train, NUM_STEPS)
   stacked = jax.tree.map(lambda leaf: leaf[None], params)
-  whole = TrainState(jnp.zeros(1, jnp.int32), stacked, jax.vmap(optimizer.init)(stacked))
+  whole = TrainState.create(stacked, optimizer)
   step = make_train_step(
     classifier_function(plan.model_config, plan.head), optimizer, plan.mesh, whole
   )

@@ -1,0 +1,50 @@
+"""Starts whole runs in processes of their own, as a user does."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny.py'}"
+
+
+def start(workdir: pathlib.Path, *arguments: str) -> subprocess.Popen:
+  """A run in a process of its own, on one device."""
+  environment = {**os.environ, "XLA_FLAGS": ""}
+  return subprocess.Popen(
+    [
+      sys.executable,
+      "-m",
+      "discipline_jax.main",
+      CONFIG,
+      f"--workdir={workdir}",
+      f"--config.cache_dir={workdir.parent / 'cache'}",
+      *arguments,
+    ],
+    env=environment,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    cwd=pathlib.Path(__file__).parents[1],
+  )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+  stdout, stderr = process.communicate(timeout=300)
+  return process.returncode, stdout, stderr
+
+
+def last_step(workdir: pathlib.Path) -> int:
+  """The last step in a run's log, of which a kill may have cut the last line."""
+  path = workdir / "metrics.jsonl"
+  lines = path.read_text().splitlines() if path.exists() else []
+  return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
+
+
+def wait_for_step(workdir: pathlib.Path, step: int) -> None:
+  deadline = time.monotonic() + 200
+  while last_step(workdir) < step:
+    assert time.monotonic() < deadline, f"no step {step} in {workdir}"
+    time.sleep(0.02)

@@ -1,0 +1,116 @@
+"""Runs that are killed, stopped, or go wrong half-way: nothing finished is lost."""
+
+import itertools
+import json
+import pathlib
+import random
+import re
+import shutil
+import signal
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from discipline_jax.main import main
+from discipline_jax.training.signals import Signals
+from tests.runs import CONFIG, finish, last_step, start, wait_for_step
+
+
+def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
+  manager = ocp.CheckpointManager((workdir / "checkpoints").absolute())
+  assert manager.latest_step() == 60
+  return jax.tree.leaves(manager.restore(60, args=ocp.args.StandardRestore()))
+
+
+def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
+  whole, _, _ = uninterrupted
+  shutil.copytree(whole.parent / "cache", tmp_path / "cache")
+  workdir = tmp_path / "killed"
+  for _ in range(2):
+    process = start(workdir)
+    wait_for_step(workdir, min(50, last_step(workdir) + random.randint(1, 20)))
+    process.kill()
+    process.communicate()
+    assert not (workdir / "result.json").exists()
+  code, _, stderr = finish(start(workdir))
+  assert code == 0, stderr
+  for ours, theirs in zip(last_checkpoint(workdir), last_checkpoint(whole), strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  same_results(workdir, whole)
+  steps = [
+    (line["step"], line["split"], line["replica"])
+    for line in map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+  ]
+  assert len(set(steps)) == len(steps), "a step is logged twice"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path, number, code):
+  whole, _, _ = uninterrupted
+  shutil.copytree(whole.parent / "cache", tmp_path / "cache")
+  process = start(tmp_path / "stopped")
+  wait_for_step(tmp_path / "stopped", 5)
+  process.send_signal(number)
+  found, _, stderr = finish(process)
+  assert found == code, stderr
+  assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
+  assert "Traceback" not in stderr
+  code, _, stderr = finish(start(tmp_path / "stopped"))
+  assert code == 0, stderr
+  assert "Going on from step" in stderr
+  same_results(tmp_path / "stopped", whole)
+
+
+def same_results(workdir, whole):
+  ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole))
+  for field in ("validation", "test", "best_steps", "steps"):
+    assert ours[field] == theirs[field]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
+  workdir = tmp_path / "diverged"
+  assert (
+    main(
+      [
+        "main",
+        CONFIG,
+        f"--workdir={workdir}",
+        f"--config.cache_dir={tmp_path}",
+        "--config.train.learning_rate=1e30",
+        "--config.replicas=1",
+      ]
+    )
+    == 3
+  )
+  last_line = capsys.readouterr().err.splitlines()[-1]
+  assert re.match(
+    r"error: the training loss is \[.*\] and the gradient's norm \[.*\] at step \d+; ", last_line
+  )
+  assert "lower train.learning_rate" in last_line
+  assert not (workdir / "result.json").exists()
+
+
+def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
+  uninterrupted, tmp_path, capsys, monkeypatch, caplog
+):
+  """In this process, on the eight virtual devices: stop at step 15, spoil that checkpoint, go on from 14."""
+  arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}", f"--config.cache_dir={tmp_path}"]
+  calls = itertools.count(1)
+  with monkeypatch.context() as patch:
+    patch.setattr(Signals, "received", lambda _: signal.SIGTERM if next(calls) == 15 else 0)
+    assert main(arguments) == 75
+  assert "stopped at step 15" in capsys.readouterr().err
+  for path in (tmp_path / "run" / "checkpoints" / "15").rglob("*"):
+    if path.is_file():
+      path.write_bytes(b"")
+  assert main(arguments) == 0
+  assert "The checkpoint of step 15 cannot be read" in caplog.text
+  assert "Going on from step 14" in caplog.text
+  result, expected = (
+    json.loads((path / "result.json").read_text()) for path in (tmp_path / "run", uninterrupted[0])
+  )
+  assert result["device"] == "8 x cpu"
+  # eight devices add in another order
+  assert result["test"]["mean"] == pytest.approx(expected["test"]["mean"], abs=2)
