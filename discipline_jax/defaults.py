@@ -25,6 +25,10 @@ def finetune() -> ConfigDict:
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set to use, in (0, 1]
         "max_length": placeholder(int),  # tokens with [CLS] and [SEP]; unset: the task's own
+        "skip_invalid": False,  # True: leave samples out that cannot be read, and say how many
+        "keep_last_segment": False,  # music: True keeps a piece's last segment, of less than 128 notes
+        "sort_by": "segment",  # music: segment (notes by onset within each, as the authors) | piece
+        "vote": "majority",  # music: majority | first (segment decides, as the authors' script)
       },
       "token_map": {
         "kind": "random",  # identity | shift | random_shift | random | frequent | unused | table
@@ -59,6 +63,7 @@ def finetune() -> ConfigDict:
         "every_steps": 3000,  # on validation; the last step always is
         "batch_size": 64,
         "max_examples": -1,  # of validation while training; -1: all
+        "select": "best",  # whose weights are tested: best (on validation) | last
       },
       "checkpoint": {
         "every_steps": 1000,

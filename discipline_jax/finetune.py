@@ -12,19 +12,17 @@ import numpy as np
 import optax
 from absl import logging
 from ml_collections import ConfigDict
-from scipy.special import log_softmax
 
+from discipline_jax.evaluation import Measured, device_data, measure, place_batch, predict
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
 from discipline_jax.plan import Plan, describe, make_plan
-from discipline_jax.tasks.metrics import METRICS
 from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.sharding import (
-  BATCH,
   place,
   put,
   replicated,
@@ -32,7 +30,7 @@ from discipline_jax.training.sharding import (
 )
 from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState, first_best, replica_groups, update_best
-from discipline_jax.training.steps import DeviceData, make_eval_step, make_train_step
+from discipline_jax.training.steps import make_eval_step, make_train_step
 from discipline_jax.versions import versions
 from discipline_jax.workdir import Workdir
 
@@ -76,8 +74,7 @@ def table(result: dict) -> str:
   rows = {
     "task": f"{result['task']} ({result['metric']})",
     "model": f"{result['model'] or 'no checkpoint'}, {result['init']}, token map {result['token_map']}",
-    "validation": scores("validation"),
-    "test": scores("test"),
+    **{part: scores(part) for part in result if part == "validation" or part.startswith("test")},
     "best step": f"{', '.join(str(step) for step in result['best_steps'])} of {result['steps']}",
     "time": f"{result['seconds']:.0f} s on {result['device']}"
     + (
@@ -114,15 +111,14 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     return {"states": states, "bests": [best(state) for state in states]}
 
   def train_step(states: list[TrainState], step: int) -> tuple[list[TrainState], list[dict]]:
-    batch = plan.batches.at(step)
-    pairs = [
-      compiled_step(state, part, place_batch(plan, batch[group]))
-      for state, part, group in zip(states, data, groups, strict=True)
-    ]
+    pairs = []
+    for state, part, group in zip(states, data, groups, strict=True):
+      indices, length = plan.batches.at(step, group)
+      pairs.append(compiled_step(state, part, place_batch(plan, indices), length))
     return [state for state, _ in pairs], [metrics for _, metrics in pairs]
 
-  def measure(params: list[dict], split: str, max_examples: int = -1) -> list[Measured]:
-    indices = np.stack([getattr(part, split) for part in plan.splits])
+  def measure_all(params: list[dict], split: str, max_examples: int = -1) -> list[Measured]:
+    indices = np.stack([part[split] for part in plan.splits])
     indices = indices if max_examples == -1 else indices[:, :max_examples]
     logits = np.concatenate(
       [
@@ -130,19 +126,23 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
         for one, part, group in zip(params, data, groups, strict=True)
       ]
     )
-    labels = plan.features.labels[indices]
-    return [_measure(plan.task.metric, *one) for one in zip(labels, logits, strict=True)]
+    return [measure(plan, *one) for one in zip(indices, logits, strict=True)]
 
   def write(step: int, split: str, measured: list[Measured]) -> None:
     for replica, one in enumerate(measured):
       log.write(step, split, replica, loss=one.loss, **{plan.task.metric: one.score})
 
   def evaluate(states: list[TrainState], step: int) -> None:
-    measured = measure([state.params for state in states], "validation", config.eval.max_examples)
+    measured = measure_all(
+      [state.params for state in states], "validation", config.eval.max_examples
+    )
     write(step, "validation", measured)
-    scores = np.array([one.score for one in measured], np.float32)
+    # The last one counts as the best where the last is asked for.
+    scores = [one.score if config.eval.select == "best" else step for one in measured]
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
-      bests[i] = take_best(bests[i], state, put(scores[group], replicated(mesh)))
+      bests[i] = take_best(
+        bests[i], state, put(np.array(scores[group], np.float32), replicated(mesh))
+      )
 
   # The weights of a new run are read before it is claimed: a mistake leaves the workdir to the corrected run.
   # A run that goes on does not read them.
@@ -172,9 +172,11 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
         signals=signals,
         examples_per_step=len(plan.seeds) * config.train.batch_size,
       )
-      best_params = [best.params for best in bests]
-      validation, test = measure(best_params, "validation"), measure(best_params, "test")
-      write(plan.num_steps, "test", test)
+      chosen = [best.params for best in bests]
+      tests = [name for name in plan.splits[0] if name.startswith("test")]
+      measured = {name: measure_all(chosen, name) for name in ("validation", *tests)}
+      for name in tests:
+        write(plan.num_steps, name, measured[name])
   return {
     "mode": "finetune",
     "task": plan.task.name,
@@ -183,11 +185,10 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     "init": config.model.init,
     "token_map": config.token_map.kind,
     "replicas": len(plan.seeds),
-    "validation": _summary(validation),
-    "test": _summary(test),
+    **{name: _summary(part) for name, part in measured.items()},
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
     "steps": plan.num_steps,
-    "collapsed": any(one.collapsed for one in validation),
+    "collapsed": any(one.collapsed for one in measured["validation"]),
     "examples_per_second": None if math.isnan(examples_per_second) else examples_per_second,
     "seconds": time.perf_counter() - started,  # of this start
     "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
@@ -222,57 +223,6 @@ def abstract_state(
     abstract_params(config, plan.head),
   )
   return place(plan.mesh, jax.eval_shape(partial(TrainState.create, optimizer=optimizer), params))
-
-
-def device_data(plan: Plan, group: slice) -> DeviceData:
-  """The samples, and a group's token maps and seeds, whole on every device."""
-  whole = replicated(plan.mesh)
-  return DeviceData(
-    symbols=put(plan.features.symbols, whole),
-    labels=put(plan.features.labels, whole),
-    lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
-    seeds=put(np.array(plan.seeds[group], np.int32), whole),
-  )
-
-
-def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
-  """Spreads the last axis of a batch's indices over the mesh."""
-  spec = jax.sharding.PartitionSpec(*[None] * (indices.ndim - 1), BATCH)
-  return put(indices, jax.sharding.NamedSharding(plan.mesh, spec))
-
-
-def predict(
-  plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray
-) -> np.ndarray:
-  """Logits [replicas, samples, labels] of the samples `indices` [replicas, samples], in batches."""
-  shards = plan.mesh.shape[BATCH[0]] * plan.mesh.shape[BATCH[1]]
-  size = math.ceil(min(plan.config.eval.batch_size, indices.shape[1]) / shards) * shards
-  batches = []
-  for start in range(0, indices.shape[1], size):
-    rows = indices[:, start : start + size].astype(np.int32)
-    padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
-    batches.append(
-      np.asarray(eval_step(params, data, place_batch(plan, padded)))[:, : rows.shape[1]]
-    )
-  return np.concatenate(batches, axis=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-  """One replica on one split: cross-entropy, score, and whether all predictions are one class."""
-
-  loss: float
-  score: float
-  collapsed: bool
-
-
-def _measure(metric: str, labels: np.ndarray, logits: np.ndarray) -> Measured:
-  losses = -log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
-  return Measured(
-    loss=float(losses.mean()),
-    score=METRICS[metric](labels, logits),
-    collapsed=len(np.unique(logits.argmax(-1))) == 1,
-  )
 
 
 def _summary(measured: list[Measured]) -> dict:

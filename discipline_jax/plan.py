@@ -22,10 +22,10 @@ from discipline_jax.models.heads import Classifier
 from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
-from discipline_jax.tasks.base import Split, Task, random_split
+from discipline_jax.tasks.base import Split, Task, make_split
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.token_maps import make_map
-from discipline_jax.training.batches import Batches
+from discipline_jax.training.batches import Batches, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import BATCH, make_mesh
 
@@ -39,6 +39,7 @@ class Plan:
   Attributes:
     config: as given.
     task, features: the data set, and its arrays.
+    lengths: of the samples, rounded up to the lengths that are compiled.
     seeds, splits, sub_tables: one for each replica.
     checkpoint: directory of the model's files, or None.
     model_config: sizes of the whole model.
@@ -50,6 +51,7 @@ class Plan:
   config: ConfigDict
   task: Task
   features: Features
+  lengths: np.ndarray
   seeds: list[int]
   splits: list[Split]
   sub_tables: list[SubTable]
@@ -71,7 +73,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
   """
   _check(config)
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
-  task = tasks.get(config.task.name, data_directory(config))
+  task = tasks.get(config.task.name, data_directory(config), config.task)
   checkpoint, model_config, vocabulary = _model(config, task)
   max_length = task.max_length if config.task.max_length is None else config.task.max_length
   if not 3 <= max_length <= model_config.max_position_embeddings:
@@ -80,19 +82,19 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
       f" {model_config.max_position_embeddings}; set task.max_length"
     )
 
-  features = featurise(task.read(), task.alphabet, max_length)
-  symbol_ids = vocabulary.symbol_ids(task.alphabet.symbols)
-  _check_symbols(features, task, symbol_ids, vocabulary.unk_id)
+  features = featurise(task, vocabulary, max_length)
+  lengths = round_up(features.lengths)
   seeds = [config.seed + replica for replica in range(config.replicas)]
-  splits = [random_split(len(features.labels), seed, config.task.train_fraction) for seed in seeds]
-  num_train = len(splits[0].train)
+  splits = [make_split(features.parts, seed, config.task.train_fraction) for seed in seeds]
+  num_train = len(splits[0]["train"])
   if config.train.batch_size > num_train:
     raise UserError(
       f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it"
     )
   batches = Batches(
-    np.stack([split.train for split in splits]).astype(np.int32),
+    np.stack([split["train"] for split in splits]).astype(np.int32),
     seeds,
+    lengths,
     batch_size=config.train.batch_size,
     accumulation=config.train.grad_accumulation,
     row_multiple=mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]],
@@ -101,14 +103,16 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     config=config,
     task=task,
     features=features,
+    lengths=lengths,
     seeds=seeds,
     splits=splits,
     sub_tables=[
-      _sub_table(config, vocabulary, symbol_ids, replica) for replica in range(config.replicas)
+      _sub_table(config, vocabulary, features.symbol_ids, replica)
+      for replica in range(config.replicas)
     ],
     checkpoint=checkpoint,
     model_config=model_config,
-    head=Classifier(len(task.labels)),
+    head=Classifier(len(task.labels) or 1),
     dtype=_DTYPES[config.model.dtype],
     mesh=mesh,
     batches=batches,
@@ -129,9 +133,10 @@ def describe(plan: Plan, workdir: pathlib.Path) -> str:
   source = plan.checkpoint or "no checkpoint"
   rows = {
     "task": f"{plan.task.name}: {len(plan.features.labels)} samples of up to {plan.features.symbols.shape[1]} tokens,"
-    f" {len(plan.task.labels)} classes, {plan.task.metric}",
-    "split": f"{len(split.train)} train, {len(split.validation)} validation, {len(split.test)}"
-    f" test; seeds {plan.seeds}",
+    f" {f'{len(plan.task.labels)} classes' if plan.task.labels else 'values'}, {plan.task.metric}",
+    "split": f"{', '.join(f'{len(part)} {name}' for name, part in split.items())}; seeds {plan.seeds}",
+    "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(plan):.1f}% of the"
+    " positions of an epoch are padding",
     "model": f"{plan.model_config.model_type} {plan.model_config.num_hidden_layers} x {plan.model_config.hidden_size},"
     f" {config.model.init} ({source}), {config.model.dtype}",
     "token map": f"{config.token_map.kind}; {len(plan.sub_tables[0].rows)} of"
@@ -142,6 +147,12 @@ def describe(plan: Plan, workdir: pathlib.Path) -> str:
     "workdir": str(workdir),
   }
   return "\n".join(f"{name:10} {value}" for name, value in rows.items())
+
+
+def _padding(plan: Plan) -> float:
+  batches = [plan.batches.at(step, slice(0, 1)) for step in range(plan.batches.steps_per_epoch)]
+  positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
+  return 100 * (1 - plan.features.lengths[plan.splits[0]["train"]].sum() / positions)
 
 
 def _check(config: ConfigDict) -> None:
@@ -193,6 +204,7 @@ def _check(config: ConfigDict) -> None:
     ("model.init", config.model.init, INITS),
     ("model.dtype", config.model.dtype, _DTYPES),
     ("train.optimizer", config.train.optimizer, OPTIMIZERS),
+    ("eval.select", config.eval.select, ("best", "last")),
   ):
     if value not in choices:
       raise UserError(f"{name} = {value!r} is not one of: {', '.join(choices)}")
@@ -213,6 +225,10 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
     model_config = ModelConfig.from_dict(
       {"model_type": "bert", **sizes}, "in --config.model.config"
     )
+    if task.alphabet is None:
+      raise UserError(
+        f"task {task.name} is text and needs the tokenizer of a model; set --config.model.checkpoint"
+      )
     vocabulary = make_vocabulary(task.alphabet.symbols, model_config.vocab_size)
   else:
     raise UserError(
@@ -230,21 +246,6 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
   return checkpoint, model_config, vocabulary
 
 
-def _check_symbols(features: Features, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:
-  """Raises UserError where a symbol of the data has no token of its own: training would see nothing of it."""
-  present = np.unique(features.symbols)
-  unknown = [
-    task.alphabet.symbols[i]
-    for i in present[present >= NUM_SPECIAL] - NUM_SPECIAL
-    if symbol_ids[i] == unk_id
-  ]
-  if unknown:
-    raise UserError(
-      f"the model's tokenizer has no token for {', '.join(unknown)} of task {task.name};"
-      " choose another model.checkpoint"
-    )
-
-
 def _sub_table(
   config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
 ) -> SubTable:
@@ -252,15 +253,13 @@ def _sub_table(
   table = make_map(
     config.token_map.kind,
     vocabulary,
-    symbol_ids,
+    symbol_ids[NUM_SPECIAL:],
     shift=config.token_map.shift,
     seed=first_seed + replica,
     path=config.token_map.path,
     keep_special=config.token_map.keep_special,
   )
-  rows = table[
-    np.concatenate([[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id], symbol_ids])
-  ]
+  rows = table[symbol_ids]
   if config.train.weight_decay:  # it moves the rows that no input reads, too
     return SubTable.whole(rows, len(vocabulary.tokens))
   return SubTable.reachable(rows)

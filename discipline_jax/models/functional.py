@@ -9,8 +9,8 @@ from flax import nnx
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier
 
-# (params, ids, attention_mask, dropout_key) -> logits [batch, num_labels]
-Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None], jax.Array]
+# (params, ids, attention_mask, token_type_ids, dropout_key) -> logits [batch, num_labels]
+Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None, jax.Array | None], jax.Array]
 
 
 def classifier_function(
@@ -22,10 +22,19 @@ def classifier_function(
   )
 
   def forward(
-    params: dict, ids: jax.Array, attention_mask: jax.Array, dropout_key: jax.Array | None
+    params: dict,
+    ids: jax.Array,
+    attention_mask: jax.Array,
+    token_type_ids: jax.Array | None,
+    dropout_key: jax.Array | None,
   ) -> jax.Array:
     state = nnx.State(abstract)
     nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)(ids, attention_mask=attention_mask, dropout_key=dropout_key)
+    return nnx.merge(graph, state)(
+      ids,
+      attention_mask=attention_mask,
+      token_type_ids=token_type_ids,
+      dropout_key=dropout_key,
+    )
 
   return forward

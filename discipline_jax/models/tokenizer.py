@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from discipline_jax.errors import UserError
 
@@ -25,6 +25,7 @@ class Vocabulary:
     pad_id, cls_id, sep_id: ids of the three special tokens that a classifier's input is made with.
     unk_id: id of what is not in the vocabulary.
     encode: text -> ids, without special tokens.
+    tokenizer: the tokenizer of texts; None for a mere list of symbols.
   """
 
   tokens: tuple[str, ...]
@@ -34,6 +35,25 @@ class Vocabulary:
   sep_id: int
   unk_id: int
   encode: Callable[[str], list[int]]
+  tokenizer: Tokenizer | None
+
+  def encode_texts(
+    self, texts: Sequence[str] | Sequence[tuple[str, str]], max_length: int
+  ) -> list[Encoding]:
+    """Texts or pairs of texts with the model's special tokens; the longer one of a pair is cut first.
+
+    Raises:
+      UserError: the model has no tokenizer.
+    """
+    if self.tokenizer is None:
+      raise UserError(
+        "the model has no tokenizer for text; set --config.model.checkpoint to a model of text"
+      )
+    self.tokenizer.enable_truncation(max_length)
+    try:
+      return self.tokenizer.encode_batch(list(texts))
+    finally:
+      self.tokenizer.no_truncation()
 
   def symbol_ids(self, symbols: Sequence[str]) -> np.ndarray:
     """The id of each symbol as a token of its own, as if symbols were written with blanks between them.
@@ -78,11 +98,7 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
     tokenizer = read(directory)
     ids = tokenizer.get_vocab() if tokenizer is not None else {}
     if tokenizer is not None and sorted(ids.values()) == list(range(size)):
-      return _vocabulary(
-        sorted(ids, key=ids.__getitem__),
-        lambda text, encode=tokenizer.encode: encode(text, add_special_tokens=False).ids,
-        str(directory),
-      )
+      return _vocabulary(sorted(ids, key=ids.__getitem__), tokenizer, str(directory))
   path = directory / "vocab.txt"
   tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
   tokens = tokens[:-1] if tokens and not tokens[-1] else tokens
@@ -132,10 +148,8 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
   return _vocabulary(tokens, None, "the task's symbols")
 
 
-def _vocabulary(
-  tokens: Sequence[str], encode: Callable[[str], list[int]] | None, source: str
-) -> Vocabulary:
-  """Without `encode`, a text is symbols with blanks between them."""
+def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str) -> Vocabulary:
+  """Without a tokenizer, a text is symbols with blanks between them."""
   ids = {token: i for i, token in enumerate(tokens)}
   names = next((names for names in (_BERT, _ROBERTA, _ALBERT) if ids.keys() >= set(names)), None)
   if names is None:
@@ -143,6 +157,12 @@ def _vocabulary(
       f"no special tokens {' '.join(_BERT)} or {' '.join(_ROBERTA)}, {source}; give the model's own tokenizer"
     )
   pad, unknown, cls, sep, _ = (ids[name] for name in names)
+
+  def encode(text: str) -> list[int]:
+    if tokenizer is None:
+      return [ids.get(symbol, unknown) for symbol in text.split()]
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
   return Vocabulary(
     tokens=tuple(tokens),
     special_ids=tuple(sorted(ids[name] for name in names)),
@@ -150,5 +170,6 @@ def _vocabulary(
     cls_id=cls,
     sep_id=sep,
     unk_id=unknown,
-    encode=encode or (lambda text: [ids.get(symbol, unknown) for symbol in text.split()]),
+    encode=encode,
+    tokenizer=tokenizer,
   )

@@ -1,22 +1,54 @@
 """The tasks, by name."""
 
 import pathlib
+from typing import Any
 
+from ml_collections import ConfigDict
+
+from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.tasks import dna, planted
+from discipline_jax.tasks import dna, glue, music, planted, protein
 from discipline_jax.tasks.base import Task
 
-_TASKS = {
-  "dna_h3": lambda data_dir: dna.histone("dna_h3", "H3.txt", data_dir),
-  "dna_h4": lambda data_dir: dna.histone("dna_h4", "H4.txt", data_dir),
-  "dna_h3k9ac": lambda data_dir: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir),
-  "dna_splice": dna.splice,
-  "dna_planted": lambda _: planted.planted(),
+# (data_dir, the config's `task` fields) -> the task
+_TASKS: dict[str, Any] = {
+  "dna_h3": lambda data_dir, _: dna.histone("dna_h3", "H3.txt", data_dir),
+  "dna_h4": lambda data_dir, _: dna.histone("dna_h4", "H4.txt", data_dir),
+  "dna_h3k9ac": lambda data_dir, _: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir),
+  "dna_splice": lambda data_dir, _: dna.splice(data_dir),
+  "dna_planted": lambda *_: planted.planted(),
+  "protein_localization": lambda data_dir, task: protein.localization(
+    data_dir, skip_invalid=task.skip_invalid
+  ),
+  "protein_stability": lambda data_dir, task: protein.stability(
+    data_dir, skip_invalid=task.skip_invalid
+  ),
+  "protein_fluorescence": lambda data_dir, task: protein.fluorescence(
+    data_dir, skip_invalid=task.skip_invalid
+  ),
+  "music_composer": lambda data_dir, task: music.composer(
+    data_dir,
+    keep_last_segment=task.keep_last_segment,
+    sort_by=task.sort_by,
+    vote=task.vote,
+    skip_invalid=task.skip_invalid,
+  ),
+  **{
+    f"glue_{name}": lambda data_dir, _, name=name: glue.glue(name, data_dir) for name in glue.NAMES
+  },
 }
 
 
-def get(name: str, data_dir: str | pathlib.Path) -> Task:
-  """The task of that name over the files below `data_dir`; nothing is read before `task.read()`."""
+def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = None) -> Task:
+  """The task of that name over the files below `data_dir`; nothing is read before `task.read()`.
+
+  Args:
+    name: one of the tasks.
+    data_dir: laid out as the README says.
+    options: `task` of a config, for the tasks that have options; by default `defaults.finetune().task`.
+  """
   if name not in _TASKS:
     raise UserError(f"task.name = {name!r} is not one of: {', '.join(sorted(_TASKS))}")
-  return _TASKS[name](pathlib.Path(data_dir).expanduser())
+  return _TASKS[name](
+    pathlib.Path(data_dir).expanduser(), defaults.finetune().task if options is None else options
+  )

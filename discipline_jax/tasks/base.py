@@ -3,11 +3,15 @@
 import dataclasses
 import math
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
+from absl import logging
 
 from discipline_jax.errors import UserError
+
+Record = TypeVar("Record")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +21,12 @@ class Alphabet:
   Attributes:
     symbols: in the order of their numbers.
     aliases: other spellings, each read as the symbol it maps to.
+    ids: the token id of each symbol, for symbols that no tokenizer knows; None: the tokenizer's.
   """
 
   symbols: tuple[str, ...]
   aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  ids: tuple[int, ...] | None = None
 
   def unknown(self, sequence: str) -> str | None:
     """The first character of `sequence` that is neither a symbol nor an alias, or None."""
@@ -32,12 +38,21 @@ class Alphabet:
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-  """One sample as its file has it: one character a symbol, and the number of its class."""
+  """One sample as its file has it.
 
-  sequence: str
-  label: int
+  Attributes:
+    sequence: symbols, one character each, or their numbers in the alphabet; or a text.
+    label: the number of its class, or the value to predict.
+    second: the other text of a pair.
+    piece: the number of what the sample is a part of, where pieces are judged by their parts.
+  """
+
+  sequence: str | np.ndarray
+  label: float
+  second: str | None = None
+  piece: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,36 +61,40 @@ class Task:
 
   Attributes:
     name: the key that `tasks.get` takes.
-    alphabet: of its sequences.
-    labels: names of the classes, by number.
+    alphabet: of its sequences; None for text, which is the tokenizer's business.
+    labels: names of the classes, by number; none where a value is asked for.
     metric: a key of `metrics.METRICS`.
     max_length: longest input in tokens, [CLS] and [SEP] counted.
-    read: reads all samples; raises UserError with file and line where the file is not as published.
+    read: reads all samples, by part: `all`, of which the parts are drawn, or `train`, `validation` and `test`.
+      Without `test` the validation part is the test. Further `test_...` are scored beside it. Raises UserError
+      with file and line where a file is not as published.
+    files: those that `read` reads.
+    bracketed: whether a sequence gets [CLS] before and [SEP] after it.
+    vote: how the parts of a piece decide on it: `majority`, `first`; None where samples are pieces.
   """
 
   name: str
-  alphabet: Alphabet
+  alphabet: Alphabet | None
   labels: tuple[str, ...]
   metric: str
   max_length: int
-  read: Callable[[], list[Example]]
+  read: Callable[[], Mapping[str, Sequence[Example]]]
+  files: tuple[pathlib.Path, ...] = ()
+  bracketed: bool = True
+  vote: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Split:
-  """Indices into a task's samples."""
-
-  train: np.ndarray
-  validation: np.ndarray
-  test: np.ndarray
+# Indices into a task's samples, by part.
+Split = Mapping[str, np.ndarray]
 
 
-def random_split(num_samples: int, seed: int, train_fraction: float = 1.0) -> Split:
-  """90/5/5 by a seeded shuffle, as the paper splits its DNA sets.
+def make_split(parts: Mapping[str, int], seed: int, train_fraction: float = 1.0) -> Split:
+  """The parts of one replica.
 
   Args:
-    num_samples: of the whole set.
-    seed: of the shuffle.
+    parts: the number of samples of each part that `Task.read` gives, in the order of the samples.
+    seed: of the shuffle that 90/5/5 are cut from where the only part is `all`, as the paper splits its DNA sets,
+      and of the order of a given training part.
     train_fraction: the share of the training part to keep, the first ones in shuffled order.
 
   Raises:
@@ -85,17 +104,21 @@ def random_split(num_samples: int, seed: int, train_fraction: float = 1.0) -> Sp
     raise UserError(
       f"task.train_fraction = {train_fraction} is not in (0, 1]; give the share of the training set to use"
     )
-  order = np.random.default_rng(seed).permutation(num_samples)
-  held_out = round(num_samples * 0.05)
-  if held_out == 0:
-    raise UserError(f"{num_samples} samples cannot be split 90/5/5; give at least 11")
-  num_train = num_samples - 2 * held_out
-  keep = math.ceil(num_train * train_fraction)
-  return Split(
-    train=order[:keep],
-    validation=order[num_train : num_train + held_out],
-    test=order[num_train + held_out :],
-  )
+  rng = np.random.default_rng(seed)
+  if set(parts) == {"all"}:
+    order = rng.permutation(parts["all"])
+    held_out = round(len(order) * 0.05)
+    if held_out == 0:
+      raise UserError(f"{len(order)} samples cannot be split 90/5/5; give at least 11")
+    train, validation, test = np.split(order, [len(order) - 2 * held_out, len(order) - held_out])
+    split = {"train": train, "validation": validation, "test": test}
+  else:
+    ends = np.cumsum(list(parts.values()))
+    split = dict(zip(parts, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    split["train"] = rng.permutation(split["train"])
+    split.setdefault("test", split["validation"])
+  split["train"] = split["train"][: math.ceil(len(split["train"]) * train_fraction)]
+  return split
 
 
 def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
@@ -111,4 +134,27 @@ def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
     raise UserError(f"not UTF-8 text, {path}:{line}; {where_to_get_it}") from None
   if not text.strip():
     raise UserError(f"empty file, {path}; {where_to_get_it}")
-  return text.splitlines()
+  # Not splitlines: a text may hold the other characters that it takes for line ends.
+  return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def keep_valid(
+  records: Iterable[Record],
+  read: Callable[[Record], Example],
+  skip_invalid: bool,
+  path: pathlib.Path,
+) -> list[Example]:
+  """Reads each record; one that raises UserError ends the run, or is left out and counted with `skip_invalid`."""
+  examples, errors = [], []
+  for record in records:
+    try:
+      examples.append(read(record))
+    except UserError as error:
+      if not skip_invalid:
+        raise
+      errors.append(error)
+  if errors:
+    logging.warning("%d samples of %s are left out; the first: %s", len(errors), path, errors[0])
+  if not examples:
+    raise UserError(f"no valid sample, {path}; unset task.skip_invalid to see why")
+  return examples

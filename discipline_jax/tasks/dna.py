@@ -23,7 +23,8 @@ def histone(name: str, file: str, data_dir: pathlib.Path) -> Task:
     labels=("0", "1"),
     metric="accuracy",
     max_length=502,
-    read=lambda: read_histone(path),
+    read=lambda: {"all": read_histone(path)},
+    files=(path,),
   )
 
 
@@ -36,7 +37,8 @@ def splice(data_dir: pathlib.Path) -> Task:
     labels=SPLICE_LABELS,
     metric="accuracy",
     max_length=62,
-    read=lambda: read_splice(path),
+    read=lambda: {"all": read_splice(path)},
+    files=(path,),
   )
 
 

@@ -1,13 +1,15 @@
-"""Turns samples into arrays of symbol numbers: [CLS] symbols [SEP], padded to one length."""
+"""Turns samples into arrays of symbol numbers, padded to one length."""
 
 import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Int32, UInt8
+from jaxtyping import Float32, Int32, UInt8, UInt16
 
-from discipline_jax.tasks.base import Alphabet, Example
+from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import Vocabulary
+from discipline_jax.tasks.base import Alphabet, Example, Task
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3
@@ -17,32 +19,48 @@ NUM_SPECIAL = 3
 class Features:
   """A data set as it lies on the device.
 
+  The symbols of a text are the tokens that occur in it: a task sees no others, so only their rows of an embedding
+  table are trained.
+
   Attributes:
-    symbols: 0 for padding, 1 for [CLS], 2 for [SEP], 3 + i for the alphabet's symbol i. Which row of an
-      embedding table a symbol has is the token map's business.
-    labels: numbers of the classes.
+    symbols: 0 for padding, 1 for [CLS], 2 for [SEP], and from 3 on the alphabet's symbols or the text's tokens.
+      Which row of an embedding table a symbol has is the token map's business.
+    segments: 1 for the second text of a pair, or None where there are no pairs.
+    lengths: of each sample, in tokens.
+    labels: numbers of the classes, or values.
+    pieces: the number of what each sample is a part of; a sample alone is its own.
+    symbol_ids: the token id of each symbol.
+    parts: the number of samples of each part.
   """
 
-  symbols: UInt8[np.ndarray, "samples length"]
-  labels: Int32[np.ndarray, " samples"]
+  symbols: UInt8[np.ndarray, "samples length"] | UInt16[np.ndarray, "samples length"]
+  segments: UInt8[np.ndarray, "samples length"] | None
+  lengths: Int32[np.ndarray, " samples"]
+  labels: Int32[np.ndarray, " samples"] | Float32[np.ndarray, " samples"]
+  pieces: Int32[np.ndarray, " samples"]
+  symbol_ids: Int32[np.ndarray, " symbols"]
+  parts: dict[str, int]
 
 
-def featurise(examples: Sequence[Example], alphabet: Alphabet, max_length: int) -> Features:
-  """Encodes by table look-up; sequences over `max_length` - 2 letters are cut at the end, counted and logged."""
-  table = np.full(256, PAD, np.uint8)
-  for i, symbol in enumerate(alphabet.symbols):
-    table[ord(symbol)] = NUM_SPECIAL + i
-  for alias, symbol in alphabet.aliases.items():
-    table[ord(alias)] = table[ord(symbol)]
-  longest = max(len(example.sequence) for example in examples) + 2
-  symbols = np.full((len(examples), min(longest, max_length)), PAD, np.uint8)
-  cut = 0
-  for row, example in zip(symbols, examples, strict=True):
-    codes = table[np.frombuffer(example.sequence.encode("ascii"), np.uint8)][: max_length - 2]
-    cut += len(codes) < len(example.sequence)
-    row[0] = CLS
-    row[1 : len(codes) + 1] = codes
-    row[len(codes) + 1] = SEP
+def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
+  """Reads a task and encodes it: symbols by table look-up, text with the model's tokenizer.
+
+  Sequences over `max_length` tokens are cut at the end, counted and logged.
+
+  Raises:
+    UserError: from `task.read`, or a symbol for which the tokenizer has no token.
+  """
+  parts = task.read()
+  examples = [example for part in parts.values() for example in part]
+  if task.alphabet is None:
+    symbols, segments, symbol_ids, lengths, cut = _encode_texts(examples, vocabulary, max_length)
+  else:
+    symbols, lengths, cut = _encode_symbols(examples, task.alphabet, max_length, task.bracketed)
+    segments = None
+    special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
+    ids = _symbol_ids(task, vocabulary)
+    _check_symbols(symbols, task, ids, vocabulary.unk_id)
+    symbol_ids = np.concatenate([special, ids]).astype(np.int32)
   if cut:
     logging.warning(
       "%d of %d sequences are longer than task.max_length = %d tokens and were cut",
@@ -50,4 +68,96 @@ def featurise(examples: Sequence[Example], alphabet: Alphabet, max_length: int) 
       len(examples),
       max_length,
     )
-  return Features(symbols, np.array([example.label for example in examples], np.int32))
+  return Features(
+    symbols,
+    segments,
+    lengths,
+    np.array([example.label for example in examples], np.int32 if task.labels else np.float32),
+    np.array(
+      [i if example.piece is None else example.piece for i, example in enumerate(examples)],
+      np.int32,
+    ),
+    symbol_ids,
+    {name: len(part) for name, part in parts.items()},
+  )
+
+
+def _encode_symbols(
+  examples: Sequence[Example], alphabet: Alphabet, max_length: int, bracketed: bool
+) -> tuple[np.ndarray, np.ndarray, int]:
+  numbers = {symbol: NUM_SPECIAL + i for i, symbol in enumerate(alphabet.symbols)}
+  numbers |= {alias: numbers[symbol] for alias, symbol in alphabet.aliases.items()}
+  letters = {ord(symbol): number for symbol, number in numbers.items() if len(symbol) == 1}
+  table = np.zeros(max(letters, default=0) + 1, np.int32)
+  table[list(letters)] = list(letters.values())
+  room = max_length - 2 * bracketed
+  whole = np.array([len(example.sequence) for example in examples])
+  kept = np.minimum(whole, room)
+  width = int(kept.max()) + 2 * bracketed
+  dtype = _smallest(NUM_SPECIAL + len(alphabet.symbols))
+  symbols: np.ndarray = np.full((len(examples), width), PAD, dtype)
+  start = int(bracketed)
+  for row, example, length in zip(symbols, examples, kept, strict=True):
+    if isinstance(example.sequence, str):
+      codes = np.frombuffer(example.sequence[:length].encode("utf-32-le"), np.uint32)
+      row[start : start + length] = table[codes]
+    else:
+      row[start : start + length] = example.sequence[:length] + NUM_SPECIAL
+  if bracketed:
+    symbols[:, 0] = CLS
+    symbols[np.arange(len(symbols)), kept + 1] = SEP
+  return symbols, (kept + 2 * bracketed).astype(np.int32), int((whole > room).sum())
+
+
+def _encode_texts(
+  examples: Sequence[Example], vocabulary: Vocabulary, max_length: int
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray, int]:
+  pairs = examples[0].second is not None
+  texts: list = [(one.sequence, one.second) if pairs else one.sequence for one in examples]
+  encoded = vocabulary.encode_texts(texts, max_length)
+  lengths = np.array([len(one.ids) for one in encoded], np.int32)
+  ids = np.full((len(examples), int(lengths.max())), vocabulary.pad_id, np.int32)
+  segments = np.zeros(ids.shape, np.uint8)
+  for row, segment, one in zip(ids, segments, encoded, strict=True):
+    row[: len(one.ids)] = one.ids
+    segment[: len(one.ids)] = one.type_ids
+  special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
+  others = np.setdiff1d(ids, special)
+  symbol_ids = np.concatenate([special, others]).astype(np.int32)
+  number: np.ndarray = np.zeros(len(vocabulary.tokens), _smallest(len(symbol_ids)))
+  number[symbol_ids] = np.arange(len(symbol_ids))
+  cut = sum(bool(one.overflowing) for one in encoded)
+  return number[ids], segments if pairs else None, symbol_ids, lengths, cut
+
+
+def _smallest(count: int) -> type:
+  return np.uint8 if count <= 2**8 else np.uint16
+
+
+def _symbol_ids(task: Task, vocabulary: Vocabulary) -> np.ndarray:
+  assert task.alphabet is not None
+  if task.alphabet.ids is None:
+    return vocabulary.symbol_ids(task.alphabet.symbols)
+  ids = np.array(task.alphabet.ids, np.int32)
+  if ids.max() >= len(vocabulary.tokens):
+    raise UserError(
+      f"the symbols of task {task.name} take {ids.max() + 1} ids, but the model's vocabulary has"
+      f" {len(vocabulary.tokens)}; choose another model.checkpoint or a larger model.config.vocab_size"
+    )
+  return ids
+
+
+def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:
+  """Raises UserError where a symbol of the data has no token of its own: training would see nothing of it."""
+  assert task.alphabet is not None
+  present = np.flatnonzero(np.bincount(symbols.ravel(), minlength=NUM_SPECIAL))
+  unknown = [
+    task.alphabet.symbols[i]
+    for i in present[present >= NUM_SPECIAL] - NUM_SPECIAL
+    if symbol_ids[i] == unk_id
+  ]
+  if unknown:
+    raise UserError(
+      f"the model's tokenizer has no token for {', '.join(unknown)} of task {task.name};"
+      " choose another model.checkpoint"
+    )

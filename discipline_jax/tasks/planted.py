@@ -28,7 +28,7 @@ def planted() -> Task:
     labels=labels,
     metric="accuracy",
     max_length=_LENGTH + 2,
-    read=lambda: _generate(_NUM_SAMPLES),
+    read=lambda: {"all": _generate(_NUM_SAMPLES)},
   )
 
 

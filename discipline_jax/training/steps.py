@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int32, UInt8
+from jaxtyping import Array, Float, Float32, Int32, UInt8, UInt16
 
 from discipline_jax.models.functional import Forward
 from discipline_jax.tasks.features import PAD
@@ -27,14 +27,14 @@ class DeviceData:
   """A task's samples on the device.
 
   Attributes:
-    symbols: as in `tasks.features`.
-    labels: numbers of the classes.
+    symbols, segments, labels: as in `tasks.features`.
     lookup: each replica's row of its (sub-)table for each symbol: the token map.
     seeds: each replica's.
   """
 
-  symbols: UInt8[Array, "samples length"]
-  labels: Int32[Array, " samples"]
+  symbols: UInt8[Array, "samples length"] | UInt16[Array, "samples length"]
+  segments: UInt8[Array, "samples length"] | None
+  labels: Int32[Array, " samples"] | Float32[Array, " samples"]
   lookup: Int32[Array, "replicas symbols"]
   seeds: Int32[Array, " replicas"]
 
@@ -42,9 +42,11 @@ class DeviceData:
 def make_train_step(
   forward: Forward, optimizer: optax.GradientTransformation, mesh: Mesh, state: TrainState
 ):
-  """Compiles `(state, data, indices [replicas, accumulation, rows]) -> (state, metrics)`.
+  """Compiles `(state, data, indices [replicas, accumulation, rows], length) -> (state, metrics)`.
 
-  An index of -1 is an empty place. The gradient is that of the mean loss over all the samples of an update,
+  Of every sample the first `length` positions are computed, which is static; the rest must be padding. An index of
+  -1 is an empty place. The loss is cross-entropy where labels are integers, the squared error where they are
+  values. The gradient is that of the mean loss over all the samples of an update,
   however they are cut into parts. `state` is donated.
 
   Args:
@@ -58,18 +60,20 @@ def make_train_step(
   """
 
   def update(
-    state: TrainState, data: DeviceData, lookup: jax.Array, seed: jax.Array, indices: jax.Array
+    state: TrainState,
+    data: DeviceData,
+    lookup: jax.Array,
+    seed: jax.Array,
+    indices: jax.Array,
+    length: int,
   ):
     # A stream of its own: the same seed also draws the parameters.
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _DROPOUT), state.step)
     num_samples = jnp.maximum(1, (indices >= 0).sum())
 
     def loss_of(params: dict, part: jax.Array, key: jax.Array) -> jax.Array:
-      symbols = jnp.take(data.symbols, part, axis=0, mode="clip")
-      logits = forward(params, lookup[symbols], symbols != PAD, key)
-      losses = optax.softmax_cross_entropy_with_integer_labels(
-        logits, jnp.take(data.labels, part, mode="clip")
-      )
+      logits = forward(params, *_inputs(data, lookup, part, length), key)
+      losses = _losses(logits, jnp.take(data.labels, part, mode="clip"))
       return jnp.where(part >= 0, losses, 0).sum() / num_samples
 
     value_and_grad = jax.value_and_grad(loss_of)
@@ -90,13 +94,18 @@ def make_train_step(
       "grad_norm": optax.tree.norm(gradient),
     }
 
-  def step(state: TrainState, data: DeviceData, indices: jax.Array):
+  def step(state: TrainState, data: DeviceData, indices: jax.Array, length: int):
     return _over_replicas(
-      lambda *one: update(one[0], data, *one[1:]), state, data.lookup, data.seeds, indices
+      lambda state, lookup, seed, rows: update(state, data, lookup, seed, rows, length),
+      state,
+      data.lookup,
+      data.seeds,
+      indices,
     )
 
   return jax.jit(
     step,
+    static_argnums=3,
     donate_argnums=0,
     compiler_options=_compiler_options(),
     in_shardings=(
@@ -109,17 +118,11 @@ def make_train_step(
 
 
 def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
-  """Compiles `(params, data, indices [replicas, rows]) -> logits [replicas, rows, labels]`, without dropout."""
+  """Compiles `(params, data, indices [replicas, rows], length) -> logits [replicas, rows, labels]`, without dropout."""
 
-  def logits_of(
-    params: dict, data: DeviceData, lookup: jax.Array, indices: jax.Array
-  ) -> Float[Array, "rows labels"]:
-    symbols = jnp.take(data.symbols, indices, axis=0, mode="clip")
-    return forward(params, lookup[symbols], symbols != PAD, None)
-
-  def step(params: dict, data: DeviceData, indices: jax.Array):
+  def step(params: dict, data: DeviceData, indices: jax.Array, length: int):
     return _over_replicas(
-      lambda params, lookup, rows: logits_of(params, data, lookup, rows),
+      lambda params, lookup, rows: forward(params, *_inputs(data, lookup, rows, length), None),
       params,
       data.lookup,
       indices,
@@ -127,6 +130,7 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
 
   return jax.jit(
     step,
+    static_argnums=3,
     compiler_options=_compiler_options(),
     in_shardings=(
       state_shardings(mesh, params),
@@ -135,6 +139,23 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
     ),
     out_shardings=NamedSharding(mesh, PartitionSpec()),
   )
+
+
+def _inputs(
+  data: DeviceData, lookup: jax.Array, indices: jax.Array, length: int
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+  """Rows of the embedding table, attention mask and segments of some samples."""
+  symbols = jnp.take(data.symbols[:, :length], indices, axis=0, mode="clip")
+  segments = None
+  if data.segments is not None:
+    segments = jnp.take(data.segments[:, :length], indices, axis=0, mode="clip").astype(jnp.int32)
+  return lookup[symbols], symbols != PAD, segments
+
+
+def _losses(logits: Float[Array, "rows outputs"], labels: jax.Array) -> Float[Array, " rows"]:
+  if jnp.issubdtype(labels.dtype, jnp.integer):
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+  return jnp.square(logits[:, 0] - labels)
 
 
 def _over_replicas(function: Callable, *stacked):

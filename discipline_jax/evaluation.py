@@ -1,0 +1,87 @@
+"""Runs a trained model over samples and scores it."""
+
+import dataclasses
+
+import jax
+import numpy as np
+from scipy.special import log_softmax
+
+from discipline_jax.plan import Plan
+from discipline_jax.tasks.metrics import predictions, score, vote
+from discipline_jax.training.sharding import BATCH, put, replicated
+from discipline_jax.training.steps import DeviceData
+
+
+def device_data(plan: Plan, group: slice) -> DeviceData:
+  """The samples, and a group's token maps and seeds, whole on every device."""
+  whole, features = replicated(plan.mesh), plan.features
+  return DeviceData(
+    symbols=put(features.symbols, whole),
+    segments=None if features.segments is None else put(features.segments, whole),
+    labels=put(features.labels, whole),
+    lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
+    seeds=put(np.array(plan.seeds[group], np.int32), whole),
+  )
+
+
+def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
+  """Spreads the last axis of a batch's indices over the mesh."""
+  spec = jax.sharding.PartitionSpec(*[None] * (indices.ndim - 1), BATCH)
+  return put(indices, jax.sharding.NamedSharding(plan.mesh, spec))
+
+
+def predict(
+  plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray
+) -> np.ndarray:
+  """Logits [replicas, samples, outputs] of the samples `indices` [replicas, samples].
+
+  Samples of one compiled length go together, in batches of `eval.batch_size`, the last of which is filled up.
+  """
+  shards = plan.mesh.shape[BATCH[0]] * plan.mesh.shape[BATCH[1]]
+  size = -(-plan.config.eval.batch_size // shards) * shards
+  lengths = plan.lengths[indices]
+  order = np.argsort(lengths, axis=1, kind="stable")
+  # Replicas have samples of their own, and share a batch: its length is that of the longest.
+  longest = np.take_along_axis(lengths, order, axis=1).max(0)
+  logits: np.ndarray | None = None
+  start = 0
+  while start < indices.shape[1]:
+    same = int(np.searchsorted(longest, longest[start], side="right")) - start
+    places = order[:, start : start + min(size, same)]
+    rows = np.take_along_axis(indices, places, axis=1).astype(np.int32)
+    padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
+    batch = np.asarray(eval_step(params, data, place_batch(plan, padded), int(longest[start])))
+    if logits is None:
+      logits = np.empty((*indices.shape, batch.shape[-1]), np.float32)
+    np.put_along_axis(logits, places[..., None], batch[:, : rows.shape[1]], axis=1)
+    start += rows.shape[1]
+  assert logits is not None  # no part of a split is empty
+  return logits
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """One replica on one part: mean loss over samples, score, and whether all predictions are (nearly) the same."""
+
+  loss: float
+  score: float
+  collapsed: bool
+
+
+def measure(plan: Plan, indices: np.ndarray, logits: np.ndarray) -> Measured:
+  """Scores the logits [samples, outputs] of the samples `indices` [samples]."""
+  task, labels = plan.task, plan.features.labels[indices]
+  predicted = predictions(logits, len(task.labels))
+  if task.labels:
+    losses = -log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+    collapsed = len(np.unique(predicted)) == 1
+  else:
+    losses = np.square(predicted - labels)
+    collapsed = bool(predicted.std() < 0.01 * labels.std())
+  if task.vote:
+    pieces = plan.features.pieces[indices]
+    truth = vote(labels, pieces, "first")
+    votes = vote(predicted, pieces, task.vote)
+    labels = np.array([truth[piece] for piece in votes])
+    predicted = np.array(list(votes.values()))
+  return Measured(float(losses.mean()), score(task.metric, labels, predicted), collapsed)
