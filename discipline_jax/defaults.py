@@ -25,6 +25,19 @@ def finetune() -> ConfigDict:
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set to use, in (0, 1]
         "max_length": placeholder(int),  # tokens with [CLS] and [SEP]; unset: the task's own
+        # The next eight are for `custom`, one's own table (task.path).
+        "path": placeholder(
+          str
+        ),  # .csv .tsv .jsonl .fasta, also .gz .xz; {split}: train, validation, test
+        "splits": placeholder(
+          str
+        ),  # column that says train, validation or test; unset: drawn, 90/5/5
+        "sequence_column": "sequence",
+        "label_column": "label",
+        "symbols": "characters",  # characters | words (blanks between them) | integers
+        "alphabet": placeholder(str),  # all symbols; unset: those of the training part
+        "kind": "classification",  # classification | regression
+        "metric": placeholder(str),  # accuracy f1 macro_f1 mcc | spearman pearson; unset: the first
         "skip_invalid": False,  # True: leave samples out that cannot be read, and say how many
         "keep_last_segment": False,  # music: True keeps a piece's last segment, of less than 128 notes
         "sort_by": "segment",  # music: segment (notes by onset within each, as the authors) | piece

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 import pathlib
+import sys
 import time
 from functools import partial
 
@@ -13,11 +14,12 @@ import optax
 from absl import logging
 from ml_collections import ConfigDict
 
+from discipline_jax.describe import describe
 from discipline_jax.evaluation import Measured, device_data, measure, place_batch, predict
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
-from discipline_jax.plan import Plan, describe, make_plan
+from discipline_jax.plan import Plan, make_plan
 from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
@@ -52,6 +54,8 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   result = run.result()
   if result is None:
     plan = make_plan(config)  # before anything is written
+    if jax.process_index() == 0:
+      print(describe(plan, workdir), file=sys.stderr)
     with run, Signals() as signals:
       result = run.result() or _train(plan, run, signals)
       run.write_result(result)

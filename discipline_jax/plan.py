@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -75,7 +76,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   task = tasks.get(config.task.name, data_directory(config), config.task)
   checkpoint, model_config, vocabulary = _model(config, task)
-  max_length = task.max_length if config.task.max_length is None else config.task.max_length
+  max_length = config.task.max_length or task.max_length or model_config.max_position_embeddings
   if not 3 <= max_length <= model_config.max_position_embeddings:
     raise UserError(
       f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings ="
@@ -85,7 +86,8 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
   features = featurise(task, vocabulary, max_length)
   lengths = round_up(features.lengths)
   seeds = [config.seed + replica for replica in range(config.replicas)]
-  splits = [make_split(features.parts, seed, config.task.train_fraction) for seed in seeds]
+  strata = features.labels if task.stratified else None
+  splits = [make_split(features.parts, seed, config.task.train_fraction, strata) for seed in seeds]
   num_train = len(splits[0]["train"])
   if config.train.batch_size > num_train:
     raise UserError(
@@ -107,8 +109,8 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     seeds=seeds,
     splits=splits,
     sub_tables=[
-      _sub_table(config, vocabulary, features.symbol_ids, replica)
-      for replica in range(config.replicas)
+      _sub_table(config, vocabulary, _known_ids(task, features, split, vocabulary.unk_id), replica)
+      for replica, split in enumerate(splits)
     ],
     checkpoint=checkpoint,
     model_config=model_config,
@@ -125,34 +127,6 @@ def data_directory(config: ConfigDict) -> pathlib.Path:
   return pathlib.Path(
     config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
   ).expanduser()
-
-
-def describe(plan: Plan, workdir: pathlib.Path) -> str:
-  """A few lines on what would run, for `--dry-run`."""
-  config, split = plan.config, plan.splits[0]
-  source = plan.checkpoint or "no checkpoint"
-  rows = {
-    "task": f"{plan.task.name}: {len(plan.features.labels)} samples of up to {plan.features.symbols.shape[1]} tokens,"
-    f" {f'{len(plan.task.labels)} classes' if plan.task.labels else 'values'}, {plan.task.metric}",
-    "split": f"{', '.join(f'{len(part)} {name}' for name, part in split.items())}; seeds {plan.seeds}",
-    "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(plan):.1f}% of the"
-    " positions of an epoch are padding",
-    "model": f"{plan.model_config.model_type} {plan.model_config.num_hidden_layers} x {plan.model_config.hidden_size},"
-    f" {config.model.init} ({source}), {config.model.dtype}",
-    "token map": f"{config.token_map.kind}; {len(plan.sub_tables[0].rows)} of"
-    f" {plan.model_config.vocab_size} embedding rows are trained",
-    "training": f"{plan.num_steps} updates of {config.train.batch_size} samples,"
-    f" {config.train.optimizer} {config.train.learning_rate:g}",
-    "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}, mesh {dict(plan.mesh.shape)}",
-    "workdir": str(workdir),
-  }
-  return "\n".join(f"{name:10} {value}" for name, value in rows.items())
-
-
-def _padding(plan: Plan) -> float:
-  batches = [plan.batches.at(step, slice(0, 1)) for step in range(plan.batches.steps_per_epoch)]
-  positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
-  return 100 * (1 - plan.features.lengths[plan.splits[0]["train"]].sum() / positions)
 
 
 def _check(config: ConfigDict) -> None:
@@ -244,6 +218,20 @@ def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelCo
       model_config, attention_probs_dropout_prob=config.model.attention_dropout
     )
   return checkpoint, model_config, vocabulary
+
+
+def _known_ids(task: Task, features: Features, split: Split, unk_id: int) -> np.ndarray:
+  """The token ids of the symbols, with the unknown token's for those of an open alphabet that training does not see."""
+  if task.alphabet is None or not task.alphabet.is_open:
+    return features.symbol_ids
+  seen = np.bincount(features.symbols[split["train"]].ravel(), minlength=len(features.symbol_ids))
+  known = seen > 0
+  known[:NUM_SPECIAL] = True
+  for part, samples in split.items():
+    others = int((~known[features.symbols[samples]]).sum())
+    if others:
+      logging.warning("%d symbols of the %s part do not occur in training", others, part)
+  return np.where(known, features.symbol_ids, unk_id)
 
 
 def _sub_table(

@@ -73,6 +73,13 @@ class Vocabulary:
     return np.array(ids, np.int32)
 
   @property
+  def ordinary_ids(self) -> np.ndarray:
+    """Ids of all tokens but the special, the `[unusedN]`, and, in a large vocabulary, the first thousand."""
+    skip = np.union1d(np.array(self.special_ids, int), self.unused_ids)
+    start = 1000 if len(self.tokens) > 2000 else 0
+    return np.setdiff1d(np.arange(start, len(self.tokens)), skip).astype(np.int32)
+
+  @property
   def unused_ids(self) -> np.ndarray:
     """Ids of BERT's `[unusedN]` rows, which no text of its pre-training touched."""
     return np.array(

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.tasks import dna, glue, music, planted, protein
+from discipline_jax.tasks import custom, dna, glue, music, planted, protein
 from discipline_jax.tasks.base import Task
 
 # (data_dir, the config's `task` fields) -> the task
@@ -32,6 +32,9 @@ _TASKS: dict[str, Any] = {
     sort_by=task.sort_by,
     vote=task.vote,
     skip_invalid=task.skip_invalid,
+  ),
+  "custom": lambda _, task: custom.custom(
+    task.path, custom.task_format(task), task.alphabet, task.metric
   ),
   **{
     f"glue_{name}": lambda data_dir, _, name=name: glue.glue(name, data_dir) for name in glue.NAMES

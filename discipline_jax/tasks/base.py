@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from absl import logging
 from discipline_jax.errors import UserError
 
 Record = TypeVar("Record")
+_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,11 +24,14 @@ class Alphabet:
     symbols: in the order of their numbers.
     aliases: other spellings, each read as the symbol it maps to.
     ids: the token id of each symbol, for symbols that no tokenizer knows; None: the tokenizer's.
+    is_open: whether there may be other symbols. These, and in each replica those that its training part lacks, are
+      one symbol more, with the row of the model's unknown token.
   """
 
   symbols: tuple[str, ...]
   aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
   ids: tuple[int, ...] | None = None
+  is_open: bool = False
 
   def unknown(self, sequence: str) -> str | None:
     """The first character of `sequence` that is neither a symbol nor an alias, or None."""
@@ -64,12 +69,13 @@ class Task:
     alphabet: of its sequences; None for text, which is the tokenizer's business.
     labels: names of the classes, by number; none where a value is asked for.
     metric: a key of `metrics.METRICS`.
-    max_length: longest input in tokens, [CLS] and [SEP] counted.
+    max_length: longest input in tokens, [CLS] and [SEP] counted; None: what the model can take.
     read: reads all samples, by part: `all`, of which the parts are drawn, or `train`, `validation` and `test`.
       Without `test` the validation part is the test. Further `test_...` are scored beside it. Raises UserError
       with file and line where a file is not as published.
     files: those that `read` reads.
     bracketed: whether a sequence gets [CLS] before and [SEP] after it.
+    stratified: whether parts that are drawn have the labels in like shares.
     vote: how the parts of a piece decide on it: `majority`, `first`; None where samples are pieces.
   """
 
@@ -77,10 +83,11 @@ class Task:
   alphabet: Alphabet | None
   labels: tuple[str, ...]
   metric: str
-  max_length: int
+  max_length: int | None
   read: Callable[[], Mapping[str, Sequence[Example]]]
   files: tuple[pathlib.Path, ...] = ()
   bracketed: bool = True
+  stratified: bool = False
   vote: str | None = None
 
 
@@ -88,7 +95,12 @@ class Task:
 Split = Mapping[str, np.ndarray]
 
 
-def make_split(parts: Mapping[str, int], seed: int, train_fraction: float = 1.0) -> Split:
+def make_split(
+  parts: Mapping[str, int],
+  seed: int,
+  train_fraction: float = 1.0,
+  strata: np.ndarray | None = None,
+) -> Split:
   """The parts of one replica.
 
   Args:
@@ -96,6 +108,7 @@ def make_split(parts: Mapping[str, int], seed: int, train_fraction: float = 1.0)
     seed: of the shuffle that 90/5/5 are cut from where the only part is `all`, as the paper splits its DNA sets,
       and of the order of a given training part.
     train_fraction: the share of the training part to keep, the first ones in shuffled order.
+    strata: a label for each sample, which parts that are drawn have in like shares; None: they are drawn freely.
 
   Raises:
     UserError: a fraction outside (0, 1], or too few samples for three parts.
@@ -110,7 +123,16 @@ def make_split(parts: Mapping[str, int], seed: int, train_fraction: float = 1.0)
     held_out = round(len(order) * 0.05)
     if held_out == 0:
       raise UserError(f"{len(order)} samples cannot be split 90/5/5; give at least 11")
-    train, validation, test = np.split(order, [len(order) - 2 * held_out, len(order) - held_out])
+    if strata is None:
+      train, validation, test = np.split(order, [len(order) - 2 * held_out, len(order) - held_out])
+    else:  # dealt out in the order of the labels: every twentieth, and its neighbour
+      place = np.empty(len(order), int)
+      place[np.argsort(strata[order], kind="stable")] = np.arange(len(order)) + rng.integers(20)
+      train, validation, test = (
+        order[place % 20 > 1],
+        order[place % 20 == 0],
+        order[place % 20 == 1],
+      )
     split = {"train": train, "validation": validation, "test": test}
   else:
     ends = np.cumsum(list(parts.values()))
@@ -130,12 +152,17 @@ def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
   except OSError as error:
     raise UserError(f"{error.strerror}, {path}; {where_to_get_it}") from None
   except UnicodeDecodeError as error:
-    line = path.read_bytes()[: error.start].count(b"\n") + 1
+    line = error.object[: error.start].count(b"\n") + 1
     raise UserError(f"not UTF-8 text, {path}:{line}; {where_to_get_it}") from None
   if not text.strip():
     raise UserError(f"empty file, {path}; {where_to_get_it}")
   # Not splitlines: a text may hold the other characters that it takes for line ends.
-  return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+  return text.removesuffix("\n").split("\n")
+
+
+def upper(sequence: str) -> str:
+  """Upper case of ASCII letters only: `str.upper` would make two S of one sharp s."""
+  return sequence.translate(_UPPER)
 
 
 def keep_valid(

@@ -8,7 +8,7 @@ read as upper case and U as T. Any other letter is an error.
 import pathlib
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, Task, read_lines
+from discipline_jax.tasks.base import Alphabet, Example, Task, read_lines, upper
 
 ALPHABET = Alphabet(tuple("ACGTRYSWKMBDHVN"), {"U": "T"})
 SPLICE_LABELS = ("EI", "IE", "N")
@@ -94,7 +94,7 @@ def read_splice(path: pathlib.Path) -> list[Example]:
 
 
 def _sequence(text: str, path: pathlib.Path, number: int) -> str:
-  sequence = text.strip().upper()
+  sequence = upper(text.strip())
   if not sequence:
     raise UserError(f"empty sequence, {path}:{number}; every sample needs one")
   unknown = ALPHABET.unknown(sequence)

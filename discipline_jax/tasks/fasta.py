@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, read_lines
+from discipline_jax.tasks.base import Alphabet, read_lines, upper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Record:
 
   def symbols(self, alphabet: Alphabet, kind: str) -> str:
     """The sequence in upper case, without blanks; raises UserError where a character is not `kind`."""
-    sequence = "".join(self.lines).replace(" ", "").upper()
+    sequence = upper("".join(self.lines).replace(" ", ""))
     if not sequence:
       raise UserError(
         f"no sequence after {self.header[:40]!r}, {self.path}:{self.line}; every sample needs one"
       )
     wrong = alphabet.unknown(sequence)
     if wrong is not None:
-      place = next(i for i, line in enumerate(self.lines, 1) if wrong in line.upper())
+      place = next(i for i, line in enumerate(self.lines, 1) if wrong in upper(line))
       raise UserError(
         f"{wrong!r} is not {kind} ({''.join(alphabet.symbols)}{''.join(alphabet.aliases)}),"
         f" {self.path}:{self.line + place}; correct the line"

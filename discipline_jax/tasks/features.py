@@ -58,8 +58,16 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     symbols, lengths, cut = _encode_symbols(examples, task.alphabet, max_length, task.bracketed)
     segments = None
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
-    ids = _symbol_ids(task, vocabulary)
-    _check_symbols(symbols, task, ids, vocabulary.unk_id)
+    ids = _symbol_ids(task.alphabet, vocabulary)
+    needed = int(ids.max()) + 1
+    if needed > len(vocabulary.tokens) or len(ids) < len(task.alphabet.symbols):
+      raise UserError(
+        f"the symbols of task {task.name} take {max(needed, len(task.alphabet.symbols))} ids, but the model's"
+        f" vocabulary has {len(vocabulary.tokens)}; choose another model.checkpoint or a larger"
+        " model.config.vocab_size"
+      )
+    if not task.alphabet.is_open:
+      _check_symbols(symbols, task, ids, vocabulary.unk_id)
     symbol_ids = np.concatenate([special, ids]).astype(np.int32)
   if cut:
     logging.warning(
@@ -88,19 +96,20 @@ def _encode_symbols(
   numbers = {symbol: NUM_SPECIAL + i for i, symbol in enumerate(alphabet.symbols)}
   numbers |= {alias: numbers[symbol] for alias, symbol in alphabet.aliases.items()}
   letters = {ord(symbol): number for symbol, number in numbers.items() if len(symbol) == 1}
-  table = np.zeros(max(letters, default=0) + 1, np.int32)
+  other = NUM_SPECIAL + len(alphabet.symbols) if alphabet.is_open else PAD
+  table = np.full(max(letters, default=0) + 2, other, np.int32)
   table[list(letters)] = list(letters.values())
   room = max_length - 2 * bracketed
   whole = np.array([len(example.sequence) for example in examples])
   kept = np.minimum(whole, room)
   width = int(kept.max()) + 2 * bracketed
-  dtype = _smallest(NUM_SPECIAL + len(alphabet.symbols))
+  dtype = _smallest(NUM_SPECIAL + len(alphabet.symbols) + alphabet.is_open)
   symbols: np.ndarray = np.full((len(examples), width), PAD, dtype)
   start = int(bracketed)
   for row, example, length in zip(symbols, examples, kept, strict=True):
     if isinstance(example.sequence, str):
       codes = np.frombuffer(example.sequence[:length].encode("utf-32-le"), np.uint32)
-      row[start : start + length] = table[codes]
+      row[start : start + length] = table[np.minimum(codes, len(table) - 1)]
     else:
       row[start : start + length] = example.sequence[:length] + NUM_SPECIAL
   if bracketed:
@@ -134,17 +143,20 @@ def _smallest(count: int) -> type:
   return np.uint8 if count <= 2**8 else np.uint16
 
 
-def _symbol_ids(task: Task, vocabulary: Vocabulary) -> np.ndarray:
-  assert task.alphabet is not None
-  if task.alphabet.ids is None:
-    return vocabulary.symbol_ids(task.alphabet.symbols)
-  ids = np.array(task.alphabet.ids, np.int32)
-  if ids.max() >= len(vocabulary.tokens):
-    raise UserError(
-      f"the symbols of task {task.name} take {ids.max() + 1} ids, but the model's vocabulary has"
-      f" {len(vocabulary.tokens)}; choose another model.checkpoint or a larger model.config.vocab_size"
-    )
-  return ids
+def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
+  """The token id of each symbol.
+
+  Symbols of an open alphabet that the tokenizer does not know one by one take the first ids of ordinary tokens.
+  """
+  if alphabet.ids is not None:
+    return np.array(alphabet.ids, np.int32)
+  if not alphabet.is_open:
+    return vocabulary.symbol_ids(alphabet.symbols)
+  pieces = [vocabulary.encode(symbol) for symbol in alphabet.symbols]
+  ids = [own[0] for own in pieces if len(own) == 1]
+  if len({*ids, vocabulary.unk_id}) <= len(alphabet.symbols):
+    ids = vocabulary.ordinary_ids[: len(alphabet.symbols)].tolist()
+  return np.array([*ids, vocabulary.unk_id], np.int32)
 
 
 def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:

@@ -28,7 +28,7 @@ class _Format:
     metric: the paper's.
     columns: their names where the file has no header line.
     parts: files by part.
-    short_lines: whether the published file has lines that lack columns, which GLUE's own readers leave out.
+    ragged: whether the published file has lines that lack columns, which GLUE's own readers leave out.
   """
 
   folder: str
@@ -38,7 +38,7 @@ class _Format:
   metric: str
   columns: tuple[str, ...] = ()
   parts: tuple[tuple[str, str], ...] = (("train", "train.tsv"), ("validation", "dev.tsv"))
-  short_lines: bool = False
+  ragged: bool = False
 
 
 _PAIR = ("sentence1", "sentence2")
@@ -49,9 +49,7 @@ _FORMATS = {
   ),
   "sst2": _Format("SST-2", ("sentence",), "label", ("0", "1"), "accuracy"),
   "mrpc": _Format("MRPC", ("#1 String", "#2 String"), "Quality", ("0", "1"), "f1"),
-  "qqp": _Format(
-    "QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), "f1", short_lines=True
-  ),
+  "qqp": _Format("QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), "f1", ragged=True),
   "stsb": _Format("STS-B", _PAIR, "score", (), "spearman"),
   "mnli": _Format(
     "MNLI",
@@ -93,35 +91,39 @@ def _read(path: pathlib.Path, form: _Format) -> list[Example]:
     " or set --config.data_dir",
   )
   header = list(form.columns) or lines[0].split("\t")
-  missing = [column for column in (*form.texts, form.label) if column not in header]
-  if missing:
-    raise UserError(
-      f"no column {missing[0]!r} but {', '.join(header)[:200]}, {path}:1; give GLUE's own file"
-    )
+  for column in (*form.texts, form.label):
+    if header.count(column) != 1:
+      raise UserError(
+        f"{header.count(column)} columns {column!r} in {', '.join(header)[:200]}, {path}:1; give GLUE's own file"
+      )
   places = [header.index(column) for column in (*form.texts, form.label)]
-  examples, short = [], 0
+  examples, skipped = [], 0
   for number, line in enumerate(lines, 1):
     if (number == 1 and not form.columns) or not line.strip():
       continue
+    if "\0" in line:
+      raise UserError(f"a NUL character, {path}:{number}; correct the line")
     fields = line.split("\t")
-    if len(fields) <= max(places):
-      if form.short_lines:
-        short += 1
+    if len(fields) != len(header):
+      if form.ragged:
+        skipped += 1
         continue
       raise UserError(
         f"{len(fields)} fields where the header has {len(header)}, {path}:{number}; correct the line"
       )
     *texts, label = (fields[place] for place in places)
     if not all(text.strip() for text in texts):
-      if form.short_lines:
-        short += 1
+      if form.ragged:
+        skipped += 1
         continue
       raise UserError(f"a sentence is empty, {path}:{number}; correct the line")
     examples.append(
       Example(texts[0], _label(label, form, path, number), texts[1] if len(texts) == 2 else None)
     )
-  if short:
-    logging.warning("%d lines of %s lack a text or a label and are left out", short, path)
+  if skipped:
+    logging.warning(
+      "%d lines of %s are left out: a column or a text is missing or too many", skipped, path
+    )
   if not examples:
     raise UserError(f"no sample, {path}; give GLUE's own file")
   return examples

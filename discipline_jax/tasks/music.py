@@ -16,7 +16,7 @@ from absl import logging
 from jaxtyping import UInt8
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, Task
+from discipline_jax.tasks.base import Alphabet, Example, Task, read_lines
 
 LENGTH = 128
 ALPHABET = Alphabet(tuple(str(pitch) for pitch in range(128)), ids=tuple(range(128, 256)))
@@ -53,7 +53,7 @@ def composer(
 
   def read() -> dict[str, list[Example]]:
     parts: dict[str, list[Example]] = {part: [] for part in _SPLITS}
-    errors = []
+    errors, short = [], 0
     for piece, ((number, row), path) in enumerate(zip(rows, files, strict=True)):
       try:
         pitches = read_notes(path, f"{table}:{number}", by_onset=sort_by == "piece")
@@ -63,10 +63,13 @@ def composer(
         errors.append(error)
         continue
       label = composers.index(row["canonical_composer"])
-      for segment in segments(pitches, keep_last=keep_last_segment):
-        parts[row["split"]].append(Example(segment, label, piece=piece))
+      cut = segments(pitches, keep_last=keep_last_segment)
+      short += not cut
+      parts[row["split"]] += [Example(segment, label, piece=piece) for segment in cut]
     if errors:
       logging.warning("%d pieces of %s are left out; the first: %s", len(errors), table, errors[0])
+    if short:
+      logging.warning("%d pieces of %s have under %d notes and are left out", short, table, LENGTH)
     for part, examples in parts.items():
       if not examples:
         raise UserError(
@@ -93,30 +96,36 @@ def _read_table(path: pathlib.Path) -> list[tuple[int, Mapping[str, str]]]:
     "get maestro-v1.0.0.csv and maestro-v1.0.0-midi.zip (magenta.tensorflow.org/datasets/maestro), unpack them into"
     f" {path.parent}, or set --config.data_dir"
   )
+  reader = csv.reader(read_lines(path, where), strict=True)
   try:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-      reader = csv.DictReader(file, strict=True)
-      rows: list[tuple[int, Mapping[str, str]]] = [(reader.line_num, row) for row in reader]
-      columns = reader.fieldnames or ()
-  except OSError as error:
-    raise UserError(f"{error.strerror}, {path}; {where}") from None
-  except (UnicodeDecodeError, csv.Error) as error:
-    raise UserError(f"not a CSV file in UTF-8 ({error}), {path}; {where}") from None
-  absent = [column for column in _COLUMNS if column not in columns]
-  if absent or not rows:
-    raise UserError(
-      f"no column {absent[0]!r}, {path}:1; {where}" if absent else f"empty file, {path}; {where}"
-    )
+    header = next(reader)
+    lines = [(reader.line_num, fields) for fields in reader if fields]
+  except csv.Error as error:
+    raise UserError(f"not a CSV line ({error}), {path}:{reader.line_num}; {where}") from None
+  for column in _COLUMNS:
+    if header.count(column) != 1:
+      raise UserError(f"{header.count(column)} columns {column!r}, {path}:1; {where}")
+  if not lines:
+    raise UserError(f"no piece, {path}; {where}")
   root = path.with_suffix("")
-  for number, row in rows:
+  rows: list[tuple[int, Mapping[str, str]]] = []
+  for number, fields in lines:
+    if len(fields) != len(header):
+      raise UserError(
+        f"{len(fields)} fields where the header has {len(header)}, {path}:{number}; correct the line"
+      )
+    row = dict(zip(header, fields, strict=True))
     if not all(row[column] for column in _COLUMNS) or row["split"] not in _SPLITS:
       raise UserError(
         f"a row needs composer, file, and a split of {', '.join(_SPLITS)}, {path}:{number}; correct the line"
       )
+    if any("\0" in row[column] for column in _COLUMNS):
+      raise UserError(f"a NUL character, {path}:{number}; correct the line")
     if not (root / row["midi_filename"]).resolve().is_relative_to(root.resolve()):
       raise UserError(
         f"{row['midi_filename']!r} is outside {root}, {path}:{number}; correct the line"
       )
+    rows.append((number, row))
   return rows
 
 
@@ -136,7 +145,8 @@ def read_notes(
   import symusic  # only music needs it
 
   try:
-    score: Any = symusic.Score(path, ttype="tick")
+    # whatever its suffix: it would hand an .abc file to another program
+    score: Any = symusic.Score(path, ttype="tick", fmt="midi")
     tracks = score.tracks
   except Exception as error:  # of the reader's own kinds
     raise UserError(

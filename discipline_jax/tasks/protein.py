@@ -114,7 +114,7 @@ def _value(word: str) -> float:
 
 
 def _location(word: str) -> int:
-  name = word.rpartition("-")[0]
-  if name not in LOCATIONS:
+  name, _, form = word.rpartition("-")
+  if name not in LOCATIONS or form not in ("M", "S", "U"):
     raise ValueError(f"one of {', '.join(LOCATIONS)} with -M, -S or -U after it")
   return LOCATIONS.index(name)

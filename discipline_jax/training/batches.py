@@ -9,6 +9,7 @@ from jaxtyping import Int32
 _ORDER = 1  # a stream of its own: [seed, 0] would be that of the split, and of the token map
 _WINDOW = 50  # batches, within which samples of like length are brought together
 _PADDING = 0.1  # the share of positions that may be padding
+_WORTH = 2500  # positions of an epoch that one more length to compile must save
 
 
 class Batches:
@@ -70,7 +71,9 @@ class Batches:
         for seed, row in zip(self._seeds, self._indices, strict=True)
       ]
     )
-    if np.ptp(self._lengths[self._indices]) == 0:
+    if (
+      np.ptp(self._lengths) == 0
+    ):  # of all samples, for a replica must not depend on its neighbours
       return shuffled
     size, window = self._batch_size, self._batch_size * _WINDOW
     rng = np.random.default_rng([_ORDER, epoch])  # the same for every replica
@@ -87,7 +90,7 @@ def round_up(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " samp
   """Each length's bucket: the smallest of a few lengths that holds it.
 
   They are the fewest with which less than a tenth of all positions is padding, placed as well as they can be. Each is
-  a program of its own to compile.
+  a program of its own to compile, so a small data set has fewer.
   """
   edges = bucket_lengths(lengths)
   return edges[np.searchsorted(edges, lengths)]
@@ -103,6 +106,8 @@ def bucket_lengths(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, 
   while cost[-1] * (1 - _PADDING) > (values * counts).sum():
     added = (below[None, 1:] - below[1:, None]) * values[None, :] + cost[:, None]
     added = np.where(np.tri(len(values), k=-1, dtype=bool).T, added, np.iinfo(np.int64).max)
+    if cost[-1] - added[:, -1].min() < _WORTH:
+      break
     before.append(added.argmin(0))
     cost = np.minimum(added.min(0), cost)
   place, edges = len(values) - 1, [len(values) - 1]

@@ -1,0 +1,218 @@
+"""The user's own sequences: any table of symbols with a class or a value for each."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from absl import logging
+from ml_collections import ConfigDict
+
+from discipline_jax.errors import UserError
+from discipline_jax.tasks.base import Alphabet, Example, Task
+from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS
+from discipline_jax.tasks.tables import Row, read_table
+
+_SYMBOLS = ("characters", "words", "integers")
+_KINDS = {"classification": CLASS_METRICS, "regression": VALUE_METRICS}  # the first is the default
+_PARTS = {
+  "train": "train",
+  "validation": "validation",
+  "valid": "validation",
+  "dev": "validation",
+  "test": "test",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+  """How to read a table; the fields of the config's `task`, where they are explained."""
+
+  sequence_column: str
+  label_column: str
+  splits: str | None
+  symbols: str
+  kind: str
+  skip_invalid: bool
+
+
+def task_format(task: ConfigDict) -> Format:
+  """The format that the `task` of a config says."""
+  return Format(**{field.name: task[field.name] for field in dataclasses.fields(Format)})
+
+
+def custom(path: str | None, form: Format, alphabet: str | None, metric: str | None) -> Task:
+  """A task of one's own, which is read at once: its classes and symbols are what its files hold.
+
+  Args:
+    path: a table (`tables.read_table`); with `{split}` in it, three of them: train, validation and test.
+    form: how to read it.
+    alphabet: all symbols, as one string of characters or with blanks between them; None: those of the training part.
+    metric: one of `metrics`; None: accuracy or spearman.
+
+  Raises:
+    UserError: a table, label or symbol that cannot be read, with file and line.
+  """
+  if path is None:
+    raise UserError(
+      "task.path is not set; set --config.task.path to a CSV, TSV, JSONL or FASTA file"
+    )
+  for name, value, choices in (
+    ("symbols", form.symbols, _SYMBOLS),
+    ("kind", form.kind, tuple(_KINDS)),
+  ):
+    if value not in choices:
+      raise UserError(f"task.{name} = {value!r} is not one of: {', '.join(choices)}")
+  metric = metric or _KINDS[form.kind][0]
+  if metric not in _KINDS[form.kind]:
+    raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(_KINDS[form.kind])}")
+  parts = _read_parts(path, form)
+  learnt = parts.get("train", parts.get("all", []))
+  given = None if alphabet is None else split_symbols(alphabet, form.symbols, "task.alphabet")
+  found = {symbol for _, symbols, _ in learnt for symbol in symbols}
+  symbols = tuple(_sorted(found if given is None else set(given)))
+  if given is not None and found - set(given):
+    place, wrong = next(
+      (row.place, s) for row, own, _ in learnt for s in own if s not in set(given)
+    )
+    raise UserError(
+      f"the symbol {wrong!r} is not in task.alphabet, {place}; add it, or correct the line"
+    )
+  labels: tuple[str, ...] = ()
+  if form.kind == "classification":
+    labels = tuple(_sorted({label for part in parts.values() for _, _, label in part}))
+    if len(labels) < 2:
+      raise UserError(
+        f"only one class, {labels[0]!r}, {path}; set task.kind=regression, or give two classes"
+      )
+    absent = set(labels) - {label for _, _, label in learnt}
+    if absent:
+      logging.warning("no training sample has the class %s", ", ".join(_sorted(absent)))
+  task_alphabet = Alphabet(symbols, is_open=True)
+  examples = {
+    part: [
+      Example(encode(own, task_alphabet), labels.index(label) if labels else float(label))
+      for _, own, label in rows
+    ]
+    for part, rows in parts.items()
+  }
+  return Task(
+    "custom",
+    task_alphabet,
+    labels,
+    metric,
+    None,
+    lambda: examples,
+    stratified=True,
+  )
+
+
+def _read_parts(path: str, form: Format) -> dict[str, list[tuple[Row, Sequence[str], str]]]:
+  """Rows with their symbols and labels, by part."""
+  file = pathlib.Path(path).expanduser()
+  parts: dict[str, list] = {}
+  if "{split}" in path:
+    for part in ("train", "validation", "test"):
+      parts[part] = read_rows(pathlib.Path(str(file).replace("{split}", part)), form)
+    return parts
+  rows = read_rows(file, form)
+  if form.splits is None:
+    return {"all": rows}
+  for row, symbols, label in rows:
+    if row.split not in _PARTS:
+      raise UserError(
+        f"the split {row.split!r} is not one of {', '.join(_PARTS)}, {row.place}; correct the line"
+      )
+    parts.setdefault(_PARTS[row.split], []).append((row, symbols, label))
+  for part in ("train", "validation"):
+    if part not in parts:
+      raise UserError(
+        f"no row of the {part} part in column {form.splits!r}, {file}; give at least train and validation"
+      )
+  return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
+
+
+def read_rows(
+  path: pathlib.Path, form: Format, *, labelled: bool = True
+) -> list[tuple[Row, Sequence[str], str]]:
+  """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line."""
+  result, errors = [], []
+  split_column = form.splits if labelled and "{split}" not in str(path) else None
+  for row in read_table(
+    path, form.sequence_column, form.label_column if labelled else None, split_column
+  ):
+    try:
+      symbols = split_symbols(row.sequence, form.symbols, row.place)
+      result.append((row, symbols, _label(row, form) if labelled else ""))
+    except UserError as error:
+      if not form.skip_invalid:
+        raise
+      errors.append(error)
+  if errors:
+    logging.warning("%d rows of %s are left out; the first: %s", len(errors), path, errors[0])
+  if not result:
+    raise UserError(f"no valid row, {path}; unset task.skip_invalid to see why")
+  return result
+
+
+def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
+  """The symbols of a sequence: characters, blank-separated words, or integers (also with commas, or a JSON list)."""
+  if isinstance(sequence, list):
+    symbols: Sequence[str] = [str(symbol) for symbol in sequence]
+  elif not isinstance(sequence, str):
+    raise UserError(
+      f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
+    )
+  elif kind == "characters":
+    symbols = sequence.strip()
+    wrong = next((c for c in symbols if not c.isprintable() or c.isspace()), None)
+    if wrong is not None:
+      raise UserError(
+        f"the character {wrong!r} in a sequence of characters, {place}; correct the line, or set task.symbols=words"
+      )
+  else:
+    symbols = (sequence.replace(",", " ") if kind == "integers" else sequence).split()
+  if not symbols:
+    raise UserError(f"empty sequence, {place}; every row needs one")
+  if kind == "integers":
+    try:
+      symbols = [str(int(symbol)) for symbol in symbols]
+    except ValueError as error:
+      raise UserError(
+        f"not integers ({error}), {place}; correct the line, or set task.symbols=words"
+      ) from None
+  return symbols
+
+
+def encode(symbols: Sequence[str], alphabet: Alphabet) -> str | np.ndarray:
+  """Text stays text; other symbols become their numbers, one past the last for those that the alphabet lacks."""
+  if isinstance(symbols, str):
+    return symbols
+  numbers = {symbol: i for i, symbol in enumerate(alphabet.symbols)}
+  return np.array([numbers.get(symbol, len(numbers)) for symbol in symbols], np.int32)
+
+
+def _label(row: Row, form: Format) -> str:
+  label = (row.label or "").strip()
+  if not label:
+    raise UserError(f"no label, {row.place}; every row needs one")
+  if form.kind == "regression":
+    try:
+      value = float(label)
+    except ValueError:
+      value = math.nan
+    if not math.isfinite(value):
+      raise UserError(
+        f"the label {label[:40]!r} is not a finite number, {row.place}; correct the line"
+      )
+  return label
+
+
+def _sorted(values: Iterable[str]) -> list[str]:
+  """Numbers in their order where all are integers, else as text."""
+  values = list(values)
+  try:
+    return sorted(values, key=int)
+  except ValueError:
+    return sorted(values)

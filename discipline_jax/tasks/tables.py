@@ -1,0 +1,163 @@
+"""Tables of sequences as users have them: CSV, TSV, JSON lines or FASTA, plain, gzip or xz."""
+
+import csv
+import dataclasses
+import gzip
+import json
+import lzma
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from discipline_jax.errors import UserError
+
+_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+_FASTA = (".fa", ".faa", ".fasta", ".fna")
+_REMEDY = "give a CSV, TSV, JSONL or FASTA file as task.path"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One row of a table.
+
+  Attributes:
+    place: `file:line`, for messages.
+    sequence: as it stands there: a text, or a JSON list.
+    label: as text; None where there is none.
+    split: the name of its part; None where the table does not say.
+  """
+
+  place: str
+  sequence: Any
+  label: str | None
+  split: str | None
+
+
+def read_table(
+  path: pathlib.Path, sequence_column: str, label_column: str | None, split_column: str | None
+) -> list[Row]:
+  """Reads a whole table.
+
+  In FASTA a header is `>name label split`, and only whether a column is asked for counts, not its name.
+
+  Args:
+    path: its suffix says the format: .csv, .tsv, .jsonl, or .fa, .faa, .fasta, .fna; each also with .gz or .xz.
+    sequence_column, label_column, split_column: names; None: not wanted.
+
+  Raises:
+    UserError: with file and line.
+  """
+  suffixes = [suffix.lower() for suffix in path.suffixes]
+  packed = suffixes[-1] if suffixes and suffixes[-1] in _OPEN else None
+  kind = next(iter(suffixes[-2:-1] if packed else suffixes[-1:]), "")
+  opener = _OPEN[packed] if packed else open
+  columns = [sequence_column, label_column, split_column]
+  try:
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+      if kind in (".csv", ".tsv"):
+        rows = list(_read_csv(file, path, columns, "," if kind == ".csv" else "\t"))
+      elif kind == ".jsonl":
+        rows = list(_read_json(file, path, columns))
+      elif kind in _FASTA:
+        rows = list(_read_fasta(file, path, columns))
+      else:
+        raise UserError(
+          f"{path.name} ends in none of .csv .tsv .jsonl {' '.join(_FASTA)}, {path}; {_REMEDY}"
+        )
+  except UnicodeDecodeError as error:
+    raise UserError(f"not UTF-8 text ({error.reason}), {path}; save it as UTF-8") from None
+  except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+    raise UserError(f"not a whole {packed} file ({error}), {path}; pack it again") from None
+  except OSError as error:
+    raise UserError(f"{error.strerror or error}, {path}; {_REMEDY}") from None
+  if not rows:
+    raise UserError(f"no row, {path}; {_REMEDY}")
+  return rows
+
+
+def _read_csv(file, path: pathlib.Path, columns: list[str | None], delimiter: str) -> Iterator[Row]:
+  reader = csv.reader(file, delimiter=delimiter, strict=True)
+  try:
+    header = next(reader, [])
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+      raise UserError(f"two columns {twice[0]!r}, {path}:1; rename one")
+    places = [None if name is None else _place(name, header, f"{path}:1") for name in columns]
+    for fields in reader:
+      place = f"{path}:{reader.line_num}"
+      if not fields:
+        continue
+      if len(fields) != len(header):
+        raise UserError(
+          f"{len(fields)} fields where the header has {len(header)}, {place}; correct the line"
+        )
+      sequence, label, split = (None if i is None else fields[i] for i in places)
+      yield Row(place, sequence, label, split)
+  except csv.Error as error:
+    raise UserError(
+      f"not a CSV line ({error}), {path}:{reader.line_num}; correct the line"
+    ) from None
+
+
+def _place(name: str, header: list[str], place: str) -> int:
+  if name not in header:
+    raise UserError(
+      f"no column {name!r} but {', '.join(header)[:200]}, {place}; set task.sequence_column, task.label_column"
+      " or task.splits"
+    )
+  return header.index(name)
+
+
+def _read_json(file, path: pathlib.Path, columns: list[str | None]) -> Iterator[Row]:
+  for number, line in enumerate(file, 1):
+    place = f"{path}:{number}"
+    if not line.strip():
+      continue
+    try:
+      record = json.loads(line)
+    except json.JSONDecodeError as error:
+      raise UserError(f"not a JSON object ({error.msg}), {place}; correct the line") from None
+    if not isinstance(record, dict):
+      raise UserError(f"not a JSON object, {place}; write one a line")
+    sequence, label, split = (
+      None if name is None else record[list(record)[_place(name, list(record), place)]]
+      for name in columns
+    )
+    if label is not None and not isinstance(label, str | int | float):
+      raise UserError(
+        f"the label {label!r} is neither text nor a number, {place}; correct the line"
+      )
+    yield Row(
+      place, sequence, None if label is None else str(label), None if split is None else str(split)
+    )
+
+
+def _read_fasta(file, path: pathlib.Path, columns: list[str | None]) -> Iterator[Row]:
+  header: list[str] | None = None
+  place: str = ""
+  lines: list[str] = []
+
+  def row() -> Row:
+    assert header is not None
+    wanted = sum(column is not None for column in columns)
+    if len(header) < wanted:
+      raise UserError(
+        f"{len(header)} words in a header that needs {wanted}, {place}; write `>name label split`"
+      )
+    label = header[1] if columns[1] is not None else None
+    return Row(place, "".join(lines), label, header[wanted - 1] if columns[2] is not None else None)
+
+  for number, line in enumerate(file, 1):
+    line = line.strip()
+    if line.startswith(">"):
+      if header is not None:
+        yield row()
+      header, place, lines = line[1:].split(), f"{path}:{number}", []
+    elif header is not None:
+      lines.append(line)
+    elif line:
+      raise UserError(
+        f"expected a line `>name ...`, got {line[:40]!r}, {path}:{number}; give a FASTA file"
+      )
+  if header is not None:
+    yield row()
