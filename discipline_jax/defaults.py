@@ -1,6 +1,6 @@
 """The configuration that the files in `configs/` build on: every field, with its unit and meaning.
 
-The values are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up, no weight
+The values of `finetune` are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up, no weight
 decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs.
 """
 
@@ -81,6 +81,9 @@ def finetune() -> ConfigDict:
       "checkpoint": {
         "every_steps": 1000,
       },
+      "predict": {  # mode = predict: task.path over the model of a finished --workdir
+        "output": placeholder(str),  # a .csv file
+      },
       "mesh": {  # devices along each axis; -1: all that the others leave
         "data": -1,
         "fsdp": 1,
@@ -88,3 +91,15 @@ def finetune() -> ConfigDict:
       },
     }
   ).lock()  # a misspelt field in a config file is an error, too
+
+
+def shifted_glue(task: str) -> ConfigDict:
+  """The paper's settings for GLUE: three epochs, three runs, the last weights, tokens moved by 1,000 rows."""
+  config = finetune()
+  config.task.name = task
+  config.token_map.kind = "shift"
+  config.model.checkpoint = "google-bert/bert-base-uncased"
+  config.replicas = 3
+  config.train.epochs = 3
+  config.eval.select = "last"
+  return config

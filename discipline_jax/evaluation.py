@@ -1,9 +1,11 @@
 """Runs a trained model over samples and scores it."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 from scipy.special import log_softmax
 
 from discipline_jax.plan import Plan
@@ -24,22 +26,37 @@ def device_data(plan: Plan, group: slice) -> DeviceData:
   )
 
 
-def place_batch(plan: Plan, indices: np.ndarray) -> jax.Array:
+def place_batch(mesh: Mesh, indices: np.ndarray) -> jax.Array:
   """Spreads the last axis of a batch's indices over the mesh."""
   spec = jax.sharding.PartitionSpec(*[None] * (indices.ndim - 1), BATCH)
-  return put(indices, jax.sharding.NamedSharding(plan.mesh, spec))
+  return put(indices, jax.sharding.NamedSharding(mesh, spec))
 
 
 def predict(
-  plan: Plan, eval_step, params: dict, data: DeviceData, indices: np.ndarray
+  mesh: Mesh,
+  eval_step,
+  params: dict,
+  data: DeviceData,
+  indices: np.ndarray,
+  all_lengths: np.ndarray,
+  batch_size: int,
+  progress: Callable[[int], object] = lambda _: None,
 ) -> np.ndarray:
   """Logits [replicas, samples, outputs] of the samples `indices` [replicas, samples].
 
-  Samples of one compiled length go together, in batches of `eval.batch_size`, the last of which is filled up.
+  Samples of one compiled length go together, in batches, the last of which is filled up: what is computed for a
+  sample does not depend on the others.
+
+  Args:
+    mesh, eval_step, params, data: see `training.steps.make_eval_step`.
+    indices: samples of each replica.
+    all_lengths: of all samples, each one that is compiled.
+    batch_size: samples a batch, rounded up to what the mesh divides.
+    progress: called with the number of samples of each batch.
   """
-  shards = plan.mesh.shape[BATCH[0]] * plan.mesh.shape[BATCH[1]]
-  size = -(-plan.config.eval.batch_size // shards) * shards
-  lengths = plan.lengths[indices]
+  shards = mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]
+  size = -(-batch_size // shards) * shards
+  lengths = all_lengths[indices]
   order = np.argsort(lengths, axis=1, kind="stable")
   # Replicas have samples of their own, and share a batch: its length is that of the longest.
   longest = np.take_along_axis(lengths, order, axis=1).max(0)
@@ -50,11 +67,12 @@ def predict(
     places = order[:, start : start + min(size, same)]
     rows = np.take_along_axis(indices, places, axis=1).astype(np.int32)
     padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
-    batch = np.asarray(eval_step(params, data, place_batch(plan, padded), int(longest[start])))
+    batch = np.asarray(eval_step(params, data, place_batch(mesh, padded), int(longest[start])))
     if logits is None:
       logits = np.empty((*indices.shape, batch.shape[-1]), np.float32)
     np.put_along_axis(logits, places[..., None], batch[:, : rows.shape[1]], axis=1)
     start += rows.shape[1]
+    progress(rows.shape[1])
   assert logits is not None  # no part of a split is empty
   return logits
 

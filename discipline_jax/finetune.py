@@ -12,14 +12,17 @@ import jax
 import numpy as np
 import optax
 from absl import logging
+from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
+from discipline_jax import tasks
 from discipline_jax.describe import describe
 from discipline_jax.evaluation import Measured, device_data, measure, place_batch, predict
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
-from discipline_jax.plan import Plan, make_plan
+from discipline_jax.plan import Plan, data_directory, make_plan
+from discipline_jax.saved import write_model
 from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
@@ -53,6 +56,8 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   run = Workdir(workdir, config)
   result = run.result()
   if result is None:
+    if config.task.name is not None:
+      tasks.fetch(config.task.name, data_directory(config), config.task)
     plan = make_plan(config)  # before anything is written
     if jax.process_index() == 0:
       print(describe(plan, workdir), file=sys.stderr)
@@ -118,7 +123,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     pairs = []
     for state, part, group in zip(states, data, groups, strict=True):
       indices, length = plan.batches.at(step, group)
-      pairs.append(compiled_step(state, part, place_batch(plan, indices), length))
+      pairs.append(compiled_step(state, part, place_batch(mesh, indices), length))
     return [state for state, _ in pairs], [metrics for _, metrics in pairs]
 
   def measure_all(params: list[dict], split: str, max_examples: int = -1) -> list[Measured]:
@@ -126,7 +131,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     indices = indices if max_examples == -1 else indices[:, :max_examples]
     logits = np.concatenate(
       [
-        predict(plan, eval_step, one, part, indices[group])
+        predict(mesh, eval_step, one, part, indices[group], plan.lengths, config.eval.batch_size)
         for one, part, group in zip(params, data, groups, strict=True)
       ]
     )
@@ -179,6 +184,9 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
       chosen = [best.params for best in bests]
       tests = [name for name in plan.splits[0] if name.startswith("test")]
       measured = {name: measure_all(chosen, name) for name in ("validation", *tests)}
+      weights = _by_seed(plan.seeds, chosen)
+      if jax.process_index() == 0:
+        write_model(run.path, plan, weights)
       for name in tests:
         write(plan.num_steps, name, measured[name])
   return {
@@ -227,6 +235,13 @@ def abstract_state(
     abstract_params(config, plan.head),
   )
   return place(plan.mesh, jax.eval_shape(partial(TrainState.create, optimizer=optimizer), params))
+
+
+def _by_seed(seeds: list[int], params: list[dict]) -> dict[int, dict]:
+  """The parameters of each replica, out of those of the groups."""
+  gathered = [multihost_utils.process_allgather(group, tiled=True) for group in params]
+  whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *gathered)
+  return {seed: jax.tree.map(lambda leaf, i=i: leaf[i], whole) for i, seed in enumerate(seeds)}
 
 
 def _summary(measured: list[Measured]) -> dict:

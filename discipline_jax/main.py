@@ -16,9 +16,10 @@ from ml_collections import ConfigDict, config_flags
 
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.finetune import finetune
+from discipline_jax.predict import predict
 from discipline_jax.training.signals import Stopped
 
-_MODES = {"finetune": finetune}
+_MODES = {"finetune": finetune, "predict": predict}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ from discipline_jax.training.batches import Batches, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import BATCH, make_mesh
 
-_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Plan:
   Attributes:
     config: as given.
     task, features: the data set, and its arrays.
+    max_length: longest input in tokens.
     lengths: of the samples, rounded up to the lengths that are compiled.
     seeds, splits, sub_tables: one for each replica.
     checkpoint: directory of the model's files, or None.
@@ -52,6 +53,7 @@ class Plan:
   config: ConfigDict
   task: Task
   features: Features
+  max_length: int
   lengths: np.ndarray
   seeds: list[int]
   splits: list[Split]
@@ -75,7 +77,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
   _check(config)
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   task = tasks.get(config.task.name, data_directory(config), config.task)
-  checkpoint, model_config, vocabulary = _model(config, task)
+  checkpoint, model_config, vocabulary = model_parts(config, task)
   max_length = config.task.max_length or task.max_length or model_config.max_position_embeddings
   if not 3 <= max_length <= model_config.max_position_embeddings:
     raise UserError(
@@ -105,6 +107,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     config=config,
     task=task,
     features=features,
+    max_length=max_length,
     lengths=lengths,
     seeds=seeds,
     splits=splits,
@@ -115,7 +118,7 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
     checkpoint=checkpoint,
     model_config=model_config,
     head=Classifier(len(task.labels) or 1),
-    dtype=_DTYPES[config.model.dtype],
+    dtype=DTYPES[config.model.dtype],
     mesh=mesh,
     batches=batches,
     num_steps=config.train.steps or config.train.epochs * batches.steps_per_epoch,
@@ -176,7 +179,7 @@ def _check(config: ConfigDict) -> None:
     )
   for name, value, choices in (
     ("model.init", config.model.init, INITS),
-    ("model.dtype", config.model.dtype, _DTYPES),
+    ("model.dtype", config.model.dtype, DTYPES),
     ("train.optimizer", config.train.optimizer, OPTIMIZERS),
     ("eval.select", config.eval.select, ("best", "last")),
   ):
@@ -184,7 +187,10 @@ def _check(config: ConfigDict) -> None:
       raise UserError(f"{name} = {value!r} is not one of: {', '.join(choices)}")
 
 
-def _model(config: ConfigDict, task: Task) -> tuple[pathlib.Path | None, ModelConfig, Vocabulary]:
+def model_parts(
+  config: ConfigDict, task: Task
+) -> tuple[pathlib.Path | None, ModelConfig, Vocabulary]:
+  """The model's directory (None where it has no checkpoint), its sizes with the run's dropout, and its vocabulary."""
   sizes = {name: value for name, value in config.model.config.items() if value is not None}
   if config.model.checkpoint is not None:
     if sizes:
@@ -234,11 +240,12 @@ def _known_ids(task: Task, features: Features, split: Split, unk_id: int) -> np.
   return np.where(known, features.symbol_ids, unk_id)
 
 
-def _sub_table(
+def token_map(
   config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
-) -> SubTable:
+) -> np.ndarray:
+  """The token map of a replica; `symbol_ids` as in `Features`."""
   first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
-  table = make_map(
+  return make_map(
     config.token_map.kind,
     vocabulary,
     symbol_ids[NUM_SPECIAL:],
@@ -247,6 +254,12 @@ def _sub_table(
     path=config.token_map.path,
     keep_special=config.token_map.keep_special,
   )
+
+
+def _sub_table(
+  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+) -> SubTable:
+  table = token_map(config, vocabulary, symbol_ids, replica)
   rows = table[symbol_ids]
   if config.train.weight_decay:  # it moves the rows that no input reads, too
     return SubTable.whole(rows, len(vocabulary.tokens))

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.tasks import custom, dna, glue, music, planted, protein
+from discipline_jax.tasks import custom, dna, glue, music, planted, protein, sources
 from discipline_jax.tasks.base import Task
 
 # (data_dir, the config's `task` fields) -> the task
@@ -55,3 +55,16 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   return _TASKS[name](
     pathlib.Path(data_dir).expanduser(), defaults.finetune().task if options is None else options
   )
+
+
+def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:
+  """Downloads what is missing of a task's files, where they are public; the others are left to `Task.read`'s message.
+
+  Raises:
+    UserError: a download that failed, with what to do by hand.
+  """
+  folder = pathlib.Path(data_dir).expanduser()
+  if name == "music_composer":  # its table names the other files
+    sources.ensure([folder / "music" / "maestro-v1.0.0.csv"], folder)
+  if not options.skip_invalid:  # then missing pieces are left out
+    sources.ensure(get(name, folder, options).files, folder)

@@ -111,7 +111,7 @@ def _encode_symbols(
       codes = np.frombuffer(example.sequence[:length].encode("utf-32-le"), np.uint32)
       row[start : start + length] = table[np.minimum(codes, len(table) - 1)]
     else:
-      row[start : start + length] = example.sequence[:length] + NUM_SPECIAL
+      row[start : start + length] = example.sequence[:length].astype(dtype) + NUM_SPECIAL
   if bracketed:
     symbols[:, 0] = CLS
     symbols[np.arange(len(symbols)), kept + 1] = SEP

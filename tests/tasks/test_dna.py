@@ -7,6 +7,7 @@ import pytest
 
 from discipline_jax import tasks
 from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.tasks.dna import ALPHABET, read_histone, read_splice
 from discipline_jax.tasks.features import featurise
 
@@ -43,12 +44,15 @@ def test_reads_splice(tmp_path):
   ids=["byte_order_mark", "crlf", "blank_lines_at_the_end", "no_last_newline", "lower_case", "rna"],
 )
 def test_harmless_differences_change_nothing(tmp_path, change):
-  for name, text, read in (("H3.txt", HISTONE, read_histone), ("splice.txt", SPLICE, read_splice)):
-    path = tmp_path / name
+  vocabulary = make_vocabulary(ALPHABET.symbols, 30)
+  (tmp_path / "dna").mkdir()
+  for name, text in (("dna_h3", HISTONE), ("dna_splice", SPLICE)):
+    task = tasks.get(name, tmp_path)
+    (path,) = task.files
     path.write_text(text)
-    expected = featurise(read(path), ALPHABET, max_length=20)
+    expected = featurise(task, vocabulary, max_length=20)
     path.write_bytes(change(text).encode())
-    found = featurise(read(path), ALPHABET, max_length=20)
+    found = featurise(task, vocabulary, max_length=20)
     np.testing.assert_array_equal(found.symbols, expected.symbols)
     np.testing.assert_array_equal(found.labels, expected.labels)
 
@@ -68,6 +72,7 @@ def test_harmless_differences_change_nothing(tmp_path, change):
     ("a\nACGT\n0\n", 1, "expected a line `>name`, got 'a'"),
     (">a\nACGT\n0\n\n>b\nACGT\n1\n", 4, "expected a line `>name`, got ''"),
     (">a\nAC\0T\n0\n", 2, r"'\\x00' is not a nucleotide"),
+    (">a\nACßT\n0\n", 2, "'ß' is not a nucleotide"),
   ],
 )
 def test_bad_histone_lines(tmp_path, text, line, message):
@@ -112,7 +117,7 @@ def check(read, path, content: bytes, message: str):
 def test_unknown_task():
   with pytest.raises(
     UserError,
-    match="task.name = 'dna_h5' is not one of: dna_h3, dna_h3k9ac, dna_h4, dna_planted, dna_splice",
+    match="task.name = 'dna_h5' is not one of: .*dna_h3, dna_h3k9ac, dna_h4, dna_planted, dna_splice, glue_cola,",
   ):
     tasks.get("dna_h5", "")
 
@@ -122,17 +127,17 @@ def test_unknown_task():
   [("dna_splice", {0: 767, 1: 768, 2: 1655}, 60), ("dna_h3", 4185, 500), ("dna_h3k9ac", 7767, 500)],
 )
 def test_counts_of_the_real_files(shared, name, counts, longest):
-  examples = tasks.get(name, shared / "data").read()
+  examples = tasks.get(name, shared / "data").read()["all"]
   found = collections.Counter(example.label for example in examples)
   assert (found if isinstance(counts, dict) else found.total()) == counts
   assert max(len(example.sequence) for example in examples) == longest
 
 
 def test_planted_motifs_are_where_the_label_says():
-  examples = tasks.get("dna_planted", "").read()
+  examples = tasks.get("dna_planted", "").read()["all"]
   assert collections.Counter(example.label for example in examples) == {0: 1334, 1: 1333, 2: 1333}
   for label, motif, place in ((0, "GTAAGT", slice(20, 26)), (1, "TTTCAG", slice(14, 20))):
     share = np.mean([e.sequence[place] == motif for e in examples if e.label == label])
     # in a quarter of the samples a letter is drawn anew, and is the same one in a quarter of those
     assert share == pytest.approx(0.75 + 0.25 * 0.25, abs=0.03)
-  assert examples == tasks.get("dna_planted", "").read()
+  assert examples == tasks.get("dna_planted", "").read()["all"]

@@ -1,60 +1,246 @@
-"""Splits, feature arrays and metrics: values worked out by hand."""
+"""Splits and feature arrays: values worked out by hand."""
+
+import json
 
 import numpy as np
 import pytest
+import tokenizers
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, random_split
+from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
+from discipline_jax.tasks.base import Alphabet, Example, Task, make_split
 from discipline_jax.tasks.features import featurise
-from discipline_jax.tasks.metrics import accuracy
 
 ALPHABET = Alphabet(tuple("ACGT"), {"U": "T"})
+# [PAD] [UNK] [CLS] [SEP] [MASK] A C G T and three unused rows
+VOCABULARY = make_vocabulary("ACGT", 12)
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "cat", "##s", "runs", ".")
 
 
-def test_split_is_90_5_5_and_loses_nothing():
-  split = random_split(3190, seed=7)
-  assert (len(split.train), len(split.validation), len(split.test)) == (2870, 160, 160)
-  np.testing.assert_array_equal(
-    np.sort(np.concatenate([split.train, split.validation, split.test])), np.arange(3190)
-  )
+def task(parts: dict[str, list[Example]] | list[Example], alphabet=ALPHABET, **changes) -> Task:
+  """A task of two classes."""
+  parts = {"all": parts} if isinstance(parts, list) else parts
+  fields = {"labels": ("no", "yes"), "metric": "accuracy", "max_length": 20, **changes}
+  return Task("made", alphabet, read=lambda: parts, **fields)
 
 
-def test_split_depends_on_the_seed_alone():
-  np.testing.assert_array_equal(random_split(100, 1).train, random_split(100, 1).train)
-  assert not np.array_equal(random_split(100, 1).train, random_split(100, 2).train)
+class TestDrawnParts:
+  def test_they_are_90_5_5_and_lose_nothing(self):
+    split = make_split({"all": 3190}, seed=7)
+    assert {name: len(part) for name, part in split.items()} == {
+      "train": 2870,
+      "validation": 160,
+      "test": 160,
+    }
+    np.testing.assert_array_equal(np.sort(np.concatenate(list(split.values()))), np.arange(3190))
+
+  def test_they_depend_on_the_seed_alone(self):
+    drawn = [make_split({"all": 100}, seed)["train"] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+  def test_train_fraction_is_the_first_part_and_leaves_the_rest_alone(self):
+    whole, part = make_split({"all": 1000}, 3), make_split({"all": 1000}, 3, train_fraction=0.01)
+    np.testing.assert_array_equal(part["train"], whole["train"][:9])
+    np.testing.assert_array_equal(part["test"], whole["test"])
+    assert len(make_split({"all": 1000}, 3, train_fraction=1e-9)["train"]) == 1
+
+  @pytest.mark.parametrize("fraction", [0, -0.5, 1.01, float("nan")])
+  def test_train_fraction_out_of_range(self, fraction):
+    with pytest.raises(UserError, match=r"task.train_fraction = .* is not in \(0, 1\]"):
+      make_split({"all": 100}, 0, fraction)
+
+  def test_too_few_samples(self):
+    with pytest.raises(UserError, match="10 samples cannot be split 90/5/5"):
+      make_split({"all": 10}, 0)
 
 
-def test_train_fraction_is_the_first_part_and_leaves_the_rest_alone():
-  whole, part = random_split(1000, 3), random_split(1000, 3, train_fraction=0.01)
-  np.testing.assert_array_equal(part.train, whole.train[:9])
-  np.testing.assert_array_equal(part.test, whole.test)
-  assert len(random_split(1000, 3, train_fraction=1e-9).train) == 1
+class TestGivenParts:
+  def test_they_stay_as_they_are_and_training_is_shuffled(self):
+    split = make_split({"train": 50, "validation": 3, "test": 2}, seed=1)
+    assert list(split) == ["train", "validation", "test"]
+    np.testing.assert_array_equal(np.sort(split["train"]), np.arange(50))
+    assert not np.array_equal(split["train"], np.arange(50))
+    np.testing.assert_array_equal(split["validation"], [50, 51, 52])
+    np.testing.assert_array_equal(split["test"], [53, 54])
+
+  def test_the_validation_part_is_the_test_where_there_is_no_other(self):
+    split = make_split({"train": 5, "validation": 3, "test_mismatched": 2}, seed=1)
+    np.testing.assert_array_equal(split["validation"], [5, 6, 7])
+    np.testing.assert_array_equal(split["test"], [5, 6, 7])
+    np.testing.assert_array_equal(split["test_mismatched"], [8, 9])
+
+  def test_train_fraction_is_rounded_up_and_leaves_the_rest_alone(self):
+    parts = {"train": 55, "validation": 3}
+    whole, tenth = make_split(parts, 2), make_split(parts, 2, train_fraction=0.1)
+    np.testing.assert_array_equal(tenth["train"], whole["train"][:6])
+    np.testing.assert_array_equal(tenth["validation"], [55, 56, 57])
+
+  def test_only_the_order_of_training_depends_on_the_seed(self):
+    first, second = (make_split({"train": 50, "validation": 3}, seed) for seed in (1, 2))
+    assert not np.array_equal(first["train"], second["train"])
+    np.testing.assert_array_equal(first["validation"], second["validation"])
 
 
-@pytest.mark.parametrize("fraction", [0, -0.5, 1.01, float("nan")])
-def test_train_fraction_out_of_range(fraction):
-  with pytest.raises(UserError, match=r"task.train_fraction = .* is not in \(0, 1\]"):
-    random_split(100, 0, fraction)
+class TestSymbols:
+  def test_by_hand(self):
+    features = featurise(
+      task({"train": [Example("ACGU", 1)], "validation": [Example("T", 0), Example("CC", 1)]}),
+      VOCABULARY,
+      max_length=9,
+    )
+    np.testing.assert_array_equal(
+      features.symbols, [[1, 3, 4, 5, 6, 2], [1, 6, 2, 0, 0, 0], [1, 4, 4, 2, 0, 0]]
+    )
+    np.testing.assert_array_equal(features.lengths, [6, 3, 4])
+    np.testing.assert_array_equal(features.labels, [1, 0, 1])
+    np.testing.assert_array_equal(features.pieces, [0, 1, 2])
+    np.testing.assert_array_equal(features.symbol_ids, [0, 2, 3, 5, 6, 7, 8])
+    assert features.segments is None
+    assert features.parts == {"train": 1, "validation": 2}
+    assert (features.symbols.dtype, features.labels.dtype) == (np.uint8, np.int32)
+
+  def test_long_sequences_are_cut_counted_and_said(self, caplog):
+    features = featurise(
+      task([Example("ACGTACGT", 0), Example("AC", 0), Example("ACG", 0)]), VOCABULARY, max_length=5
+    )
+    np.testing.assert_array_equal(
+      features.symbols, [[1, 3, 4, 5, 2], [1, 3, 4, 2, 0], [1, 3, 4, 5, 2]]
+    )
+    np.testing.assert_array_equal(features.lengths, [5, 4, 5])
+    assert "1 of 3 sequences are longer than task.max_length = 5 tokens and were cut" in caplog.text
+
+  def test_values_to_predict_are_floats(self):
+    features = featurise(task([Example("A", 0.25), Example("C", -3)], labels=()), VOCABULARY, 9)
+    assert features.labels.dtype == np.float32
+    np.testing.assert_array_equal(features.labels, [0.25, -3])
+
+  def test_numbers_with_ids_of_their_own_and_no_brackets(self):
+    """As music has them: [CLS] and [SEP] are symbols that do not occur, and parts have pieces."""
+    alphabet = Alphabet(tuple(str(i) for i in range(300)), ids=tuple(range(100, 400)))
+    examples = [
+      Example(np.array([0, 1, 255], np.uint8), 0, piece=4),
+      Example(np.array([299], np.int32), 1, piece=4),
+    ]
+    features = featurise(
+      task(examples, alphabet, bracketed=False), make_vocabulary([], 400), max_length=3
+    )
+    np.testing.assert_array_equal(features.symbols, [[3, 4, 258], [302, 0, 0]])
+    assert features.symbols.dtype == np.uint16
+    np.testing.assert_array_equal(features.lengths, [3, 1])
+    np.testing.assert_array_equal(features.pieces, [4, 4])
+    np.testing.assert_array_equal(features.symbol_ids, [0, 2, 3, *range(100, 400)])
+
+  def test_ids_of_their_own_that_the_model_lacks(self):
+    alphabet = Alphabet(("0", "1"), ids=(11, 12))
+    with pytest.raises(UserError, match="take 13 ids, but the model's vocabulary has 12;"):
+      featurise(task([Example(np.array([0]), 0)], alphabet), VOCABULARY, 9)
+
+  def test_a_symbol_without_a_token_counts_only_where_it_occurs(self):
+    alphabet = Alphabet(tuple("ACGTN"))
+    features = featurise(task([Example("ACGT", 0)], alphabet), VOCABULARY, 9)
+    np.testing.assert_array_equal(features.symbols, [[1, 3, 4, 5, 6, 2]])
+    with pytest.raises(UserError, match="tokenizer has no token for N of task made;"):
+      featurise(task([Example("ACN", 0)], alphabet), VOCABULARY, 9)
 
 
-def test_too_few_samples():
-  with pytest.raises(UserError, match="10 samples cannot be split 90/5/5"):
-    random_split(10, 0)
+def vocabulary_of(directory, words: tuple[str, ...]) -> Vocabulary:
+  """A WordPiece tokenizer as BERT has it, read from its file."""
+  ids = {word: i for i, word in enumerate(words)}
+  tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+  tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+  tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+  tokenizer.save(str(directory / "tokenizer.json"))
+  (directory / "config.json").write_text(json.dumps({"model_type": "bert"}))
+  return load_vocabulary(directory, len(words))
 
 
-def test_features_by_hand():
-  features = featurise([Example("ACGU", 1), Example("T", 0)], ALPHABET, max_length=9)
-  np.testing.assert_array_equal(features.symbols, [[1, 3, 4, 5, 6, 2], [1, 6, 2, 0, 0, 0]])
-  np.testing.assert_array_equal(features.labels, [1, 0])
+class TestTexts:
+  def test_single_texts_by_hand(self, tmp_path):
+    features = featurise(
+      task([Example("a dogs runs.", 1), Example("cat", 0)], None),
+      vocabulary_of(tmp_path, WORDS),
+      max_length=20,
+    )
+    # those that occur, in the order of their ids, after [PAD], [CLS] and [SEP]
+    assert [WORDS[i] for i in features.symbol_ids] == [
+      "[PAD]", "[CLS]", "[SEP]", "a", "dog", "cat", "##s", "runs", "."
+    ]  # fmt: skip
+    np.testing.assert_array_equal(features.symbols, [[1, 3, 4, 6, 7, 8, 2], [1, 5, 2, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(features.lengths, [7, 3])
+    np.testing.assert_array_equal(features.labels, [1, 0])
+    assert features.segments is None
 
+  def test_pairs_by_hand(self, tmp_path):
+    features = featurise(
+      task([Example("a dog", 1, "cats"), Example("zebra", 0, "a")], None),
+      vocabulary_of(tmp_path, WORDS),
+      max_length=20,
+    )
+    np.testing.assert_array_equal(
+      features.symbol_ids[features.symbols],
+      [[2, 5, 6, 3, 7, 8, 3], [2, 1, 3, 5, 3, 0, 0]],
+    )
+    np.testing.assert_array_equal(features.segments, [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0]])
+    np.testing.assert_array_equal(features.lengths, [7, 5])
+    # only the padding is symbol 0
+    np.testing.assert_array_equal(
+      features.symbols == 0, np.arange(7) >= np.array(features.lengths)[:, None]
+    )
 
-def test_long_sequences_are_cut_counted_and_said(caplog):
-  features = featurise([Example("ACGTACGT", 0), Example("AC", 0)], ALPHABET, max_length=5)
-  np.testing.assert_array_equal(features.symbols, [[1, 3, 4, 5, 2], [1, 3, 4, 2, 0]])
-  assert "1 of 2 sequences are longer than task.max_length = 5 tokens and were cut" in caplog.text
+  def test_the_longer_of_a_pair_is_cut_first_counted_and_said(self, tmp_path, caplog):
+    vocabulary = vocabulary_of(tmp_path, WORDS)
+    examples = [
+      Example("dog dog dog dog dog", 0, "cat"),
+      Example("dog", 0, "cat cat cat cat cat"),
+      Example("dog dog dog dog", 0, "cat cat cat cat"),
+      Example("dog dog", 0, "cat cat"),
+    ]
+    features = featurise(task(examples, None), vocabulary, max_length=7)
+    np.testing.assert_array_equal(
+      features.symbol_ids[features.symbols],
+      [
+        [2, 6, 6, 6, 3, 7, 3],
+        [2, 6, 3, 7, 7, 7, 3],
+        [2, 6, 6, 3, 7, 7, 3],
+        [2, 6, 6, 3, 7, 7, 3],
+      ],
+    )
+    assert "3 of 4 sequences are longer than task.max_length = 7 tokens and were cut" in caplog.text
+    # the tokenizer is left as it was
+    assert vocabulary.encode("dog " * 9) == [6] * 9
 
+  def test_many_tokens_take_two_bytes_and_come_back(self, tmp_path):
+    words = (*WORDS[:5], *(f"w{i}" for i in range(400)))
+    vocabulary = vocabulary_of(tmp_path, words)
+    chosen = np.random.default_rng(0).integers(5, 405, (20, 30))
+    texts = [" ".join(words[i] for i in row) for row in chosen]
+    features = featurise(task([Example(text, 0) for text in texts], None), vocabulary, 40)
+    assert features.symbols.dtype == np.uint16
+    np.testing.assert_array_equal(features.symbol_ids[features.symbols][:, 1:-1], chosen)
+    assert len(features.symbol_ids) == 3 + len(np.unique(chosen))
 
-def test_accuracy_by_hand():
-  assert (
-    accuracy(np.array([0, 1, 1, 2]), np.array([[2, 1, 0], [0, 1, 0], [5, 1, 0], [0, 0, 9.0]])) == 75
-  )
+  def test_a_model_of_symbols_has_no_tokenizer_for_text(self):
+    with pytest.raises(UserError, match="the model has no tokenizer for text; set --config.model"):
+      featurise(task([Example("a dog", 0)], None), VOCABULARY, 9)
+
+  def test_real_wordpiece_pairs_are_the_ids_that_a_tokenizer_gives_one_by_one(self, shared):
+    vocabulary = load_vocabulary(shared / "models" / "minilm-l6-uncased", 30522)
+    pairs = [("How big is it?", "Unbelievably big."), ("No.", "It's 12,000 km away - or more")]
+    features = featurise(
+      task([Example(first, 0, second) for first, second in pairs], None), vocabulary, 128
+    )
+    for row, segments, length, (first, second) in zip(
+      features.symbol_ids[features.symbols],
+      features.segments,
+      features.lengths,
+      pairs,
+      strict=True,
+    ):
+      one, other = vocabulary.encode(first), vocabulary.encode(second)
+      np.testing.assert_array_equal(row[:length], [101, *one, 102, *other, 102])
+      np.testing.assert_array_equal(
+        segments[:length], [0] * (len(one) + 2) + [1] * (len(other) + 1)
+      )
+      assert not row[length:].any()
+      assert not segments[length:].any()

@@ -9,7 +9,8 @@ import pytest
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.finetune import device_data, initial_state, place_batch
+from discipline_jax.evaluation import device_data, place_batch
+from discipline_jax.finetune import initial_state
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
 from discipline_jax.plan import make_plan
@@ -48,7 +49,7 @@ def run(config, num_devices=1, group=slice(0, 1)):
   step = make_train_step(classifier_function(compact, plan.head), optimizer, plan.mesh, state)
   data, losses = device_data(plan, group), []
   for number in range(NUM_STEPS):
-    state, metrics = step(state, data, place_batch(plan, plan.batches.at(number)[group]))
+    state, metrics = step(state, data, place_batch(plan.mesh, plan.batches.at(number)[group]))
     losses.append(np.asarray(metrics["loss"]))
   return np.array(losses), plan, state
 
@@ -97,7 +98,7 @@ def test_a_part_of_the_table_trains_as_the_whole(plain):
     device_data(plan, slice(0, 1)), lookup=jnp.asarray(sub_table.rows[sub_table.lookup])[None]
   )
   for number in range(NUM_STEPS):
-    whole, metrics = step(whole, data, place_batch(plan, plan.batches.at(number)))
+    whole, metrics = step(whole, data, place_batch(plan.mesh, plan.batches.at(number)))
     np.testing.assert_allclose(metrics["loss"], losses[number], atol=1e-6)
   trained = sub_table.write_back(before, word_embeddings(state.params)["weight"][0])
   np.testing.assert_allclose(word_embeddings(whole.params)["weight"][0], trained, atol=1e-6)

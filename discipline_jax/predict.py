@@ -1,0 +1,195 @@
+"""Uses a finished run's model on a new table of sequences."""
+
+import csv
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from absl import logging
+from ml_collections import ConfigDict
+from scipy.special import softmax
+from tqdm import tqdm
+
+from discipline_jax.errors import UserError
+from discipline_jax.evaluation import predict as predict_logits
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.functional import classifier_function
+from discipline_jax.models.heads import Classifier
+from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
+from discipline_jax.models.tokenizer import Vocabulary
+from discipline_jax.plan import DTYPES, model_parts, token_map
+from discipline_jax.saved import Saved, read_model
+from discipline_jax.tasks.base import Alphabet, Example
+from discipline_jax.tasks.custom import encode, read_rows, task_format
+from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.metrics import predictions
+from discipline_jax.tasks.tables import read_table
+from discipline_jax.training.sharding import make_mesh, put, replicated, state_shardings
+from discipline_jax.training.steps import DeviceData, make_eval_step
+
+
+def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+  """Writes a CSV file with a line for each row of `task.path`: its line there, the prediction, and the probabilities.
+
+  Of a run with several replicas the one that is best on validation predicts. What it computes for a row is what the
+  evaluation of the run computes, bit for bit on the same kind of device.
+
+  Args:
+    config: `task.path`, its format, `predict.output` and `mesh` are taken from it; all else is the run's.
+    workdir: of the finished run.
+    dry_run: only say what would run.
+
+  Raises:
+    UserError: no finished run, or a table that its task cannot read, with file and line.
+  """
+  saved = read_model(workdir)
+  source, output = config.task.path, config.predict.output
+  if source is None or output is None:
+    raise UserError(
+      "mode = predict needs --config.task.path, a table, and --config.predict.output, a .csv file"
+    )
+  path = pathlib.Path(output).expanduser()
+  if path.suffix != ".csv" or not path.absolute().parent.is_dir():
+    raise UserError(
+      f"predict.output = {output!r} is not a .csv file in a folder that exists; set --config.predict.output"
+    )
+  places, examples = _read(pathlib.Path(source).expanduser(), saved, config)
+  scores = saved.result["validation"]["runs"]
+  replica = int(np.argmax(scores))
+  seed = saved.seeds[replica]
+  summary = (
+    f"{len(examples)} rows of {source} by the replica with seed {seed} ({saved.task.metric} {scores[replica]:.1f} on"
+    f" validation) of {workdir}"
+  )
+  if dry_run:
+    print(summary)
+    return
+  logging.info("%s", summary)
+  logits = _logits(saved, examples, replica, config)
+  _write(path, saved, places, logits)
+  print(f"{summary}: {path}")
+
+
+def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[str], list[Example]]:
+  """The rows' places and samples, without labels."""
+  alphabet = saved.task.alphabet
+  if alphabet is not None:
+    form = dataclasses.replace(
+      task_format(config.task),
+      symbols=saved.config.task.symbols if saved.task.name == "custom" else "characters",
+    )
+    rows = read_rows(path, form, labelled=False)
+    samples = [Example(_encode(symbols, alphabet, row.place), 0) for row, symbols, _ in rows]
+    return [row.place for row, _, _ in rows], samples
+  columns = config.task.sequence_column.split(",")
+  if len(columns) != 1 + saved.pairs:
+    wanted = "two columns with a comma between them" if saved.pairs else "one column of texts"
+    raise UserError(
+      f"task.sequence_column = {config.task.sequence_column!r} is not {wanted}; set it"
+    )
+  texts = [read_table(path, column, None, None) for column in columns]
+  return [row.place for row in texts[0]], [
+    Example(first.sequence, 0, second.sequence if saved.pairs else None)
+    for first, second in zip(texts[0], texts[-1], strict=True)
+  ]
+
+
+def _encode(symbols: Sequence[str], alphabet: Alphabet, place: str) -> str | np.ndarray:
+  if alphabet.is_open:
+    return encode(symbols, alphabet)
+  sequence = "".join(symbols).upper()
+  wrong = alphabet.unknown(sequence)
+  if wrong is not None:
+    raise UserError(
+      f"{wrong!r} is not a symbol of the run's task ({''.join(alphabet.symbols)}), {place}; correct the line"
+    )
+  return sequence
+
+
+def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigDict) -> np.ndarray:
+  task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
+  checkpoint, model_config, vocabulary = model_parts(saved.config, task)
+  features = featurise(task, vocabulary, saved.max_length)
+  edges = np.append(saved.lengths[saved.lengths < saved.max_length], saved.max_length)
+  lengths = edges[np.searchsorted(edges, features.lengths)]
+  width = max(int(lengths.max()), features.symbols.shape[1])
+  symbols = np.pad(features.symbols, ((0, 0), (0, width - features.symbols.shape[1])))
+  params, lookup = _params(
+    saved, replica, checkpoint, model_config, vocabulary, features.symbol_ids
+  )
+  mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+  params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
+  params = put(params, state_shardings(mesh, params))
+  whole = replicated(mesh)
+  segments = features.segments
+  if segments is not None:
+    segments = np.pad(segments, ((0, 0), (0, width - segments.shape[1])))
+  data = DeviceData(
+    symbols=put(symbols, whole),
+    segments=None if segments is None else put(segments, whole),
+    labels=put(features.labels, whole),
+    lookup=put(lookup[None], whole),
+    seeds=put(np.zeros(1, np.int32), whole),
+  )
+  compact = dataclasses.replace(model_config, vocab_size=word_embeddings(params)["weight"].shape[1])
+  forward = classifier_function(
+    compact, Classifier(len(task.labels) or 1), DTYPES[saved.config.model.dtype]
+  )
+  with tqdm(
+    total=len(examples), unit="row", dynamic_ncols=True, disable=not sys.stderr.isatty()
+  ) as bar:
+    return predict_logits(
+      mesh,
+      make_eval_step(forward, mesh, params),
+      params,
+      data,
+      np.arange(len(examples))[None],
+      lengths,
+      saved.config.eval.batch_size,
+      progress=bar.update,
+    )[0]
+
+
+def _params(
+  saved: Saved,
+  replica: int,
+  checkpoint: pathlib.Path | None,
+  model_config: ModelConfig,
+  vocabulary: Vocabulary,
+  symbol_ids: np.ndarray,
+) -> tuple[dict, np.ndarray]:
+  """A replica's parameters, and for every symbol of the new samples the place of its row in their embedding table."""
+  seed = saved.seeds[replica]
+  params, rows, lookup = saved.weights(seed)
+  if saved.task.alphabet is not None:
+    return params, lookup
+  # A new text may have tokens that training did not see: their rows are what they were before it.
+  before = initial_params(
+    saved.config.model.init, model_config, Classifier(len(saved.task.labels) or 1), checkpoint, seed
+  )
+  table = np.array(word_embeddings(before)["weight"])
+  table[rows] = word_embeddings(params)["weight"]
+  wanted = token_map(saved.config, vocabulary, symbol_ids, replica)[symbol_ids]
+  sub_table = SubTable.reachable(wanted)
+  word_embeddings(params)["weight"] = table[sub_table.rows]
+  return params, sub_table.lookup
+
+
+def _write(path: pathlib.Path, saved: Saved, places: list[str], logits: np.ndarray) -> None:
+  labels = saved.task.labels
+  predicted = predictions(logits, len(labels))
+  probabilities = softmax(logits, axis=-1)
+  temporary = path.with_suffix(".csv.tmp")
+  with temporary.open("w", encoding="utf-8", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow(["line", "prediction", *(f"p_{label}" for label in labels)])
+    for place, prediction, row in zip(places, predicted, probabilities, strict=True):
+      line = place.rpartition(":")[2]
+      if labels:
+        writer.writerow([line, labels[prediction], *(float(p) for p in row)])
+      else:
+        writer.writerow([line, float(prediction)])
+  temporary.replace(path)

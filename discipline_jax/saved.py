@@ -1,0 +1,140 @@
+"""What a finished run leaves for others to use: each replica's best weights, and how its task is read.
+
+`model/task.json` holds the task, and `model/SEED.safetensors` the parameters of the replica with that seed, under their
+own names, but of the word embeddings only the trained rows, whose numbers are in `rows`.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+from ml_collections import ConfigDict
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from discipline_jax import defaults
+from discipline_jax.errors import UserError
+from discipline_jax.plan import Plan
+from discipline_jax.tasks.base import Alphabet, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+  """A finished run's model.
+
+  Attributes:
+    config: of the run.
+    result: its result.json.
+    task: its task, without samples.
+    max_length: longest input in tokens.
+    lengths: that were compiled.
+    seeds: of the replicas.
+    pairs: whether a sample is two texts.
+    folder: where the weights are.
+  """
+
+  config: ConfigDict
+  result: dict
+  task: Task
+  max_length: int
+  lengths: np.ndarray
+  seeds: list[int]
+  pairs: bool
+  folder: pathlib.Path
+
+  def weights(self, seed: int) -> tuple[dict, np.ndarray, np.ndarray]:
+    """A replica's parameters with the trained rows of the word embeddings, their numbers, and each symbol's place."""
+    path = self.folder / f"{seed}.safetensors"
+    try:
+      arrays = load_file(path)
+    except (OSError, SafetensorError) as error:
+      raise UserError(
+        f"the run's weights cannot be read ({error}), {path}; run it again in another --workdir"
+      ) from None
+    rows, lookup = arrays.pop("rows"), arrays.pop("lookup")
+    paths = {  # layers are numbered by integers
+      tuple(int(part) if part.isdigit() else part for part in name.split(".")): array
+      for name, array in arrays.items()
+    }
+    return unflatten_dict(paths), rows, lookup
+
+
+def write_model(workdir: pathlib.Path, plan: Plan, params: Mapping[int, dict]) -> None:
+  """Writes the model of a run.
+
+  Args:
+    workdir: of the run.
+    plan: of the run.
+    params: the parameters of the replica with each seed, without a replica axis.
+  """
+  folder = workdir / "model"
+  folder.mkdir(exist_ok=True)
+  for (seed, one), sub_table in zip(params.items(), plan.sub_tables, strict=True):
+    arrays = {
+      ".".join(map(str, path)): np.ascontiguousarray(leaf)
+      for path, leaf in flatten_dict(one).items()
+    }
+    temporary = folder / f".{seed}.tmp"
+    save_file({**arrays, "rows": sub_table.rows, "lookup": sub_table.lookup}, temporary)
+    temporary.replace(folder / f"{seed}.safetensors")
+  task = plan.task
+  description = {
+    "name": task.name,
+    "alphabet": None if task.alphabet is None else dataclasses.asdict(task.alphabet),
+    "labels": task.labels,
+    "metric": task.metric,
+    "bracketed": task.bracketed,
+    "pairs": plan.features.segments is not None,
+    "max_length": plan.max_length,
+    "lengths": np.unique(plan.lengths).tolist(),
+    "seeds": plan.seeds,
+  }
+  temporary = folder / ".task.json.tmp"
+  temporary.write_text(json.dumps(description) + "\n", encoding="utf-8")
+  temporary.replace(folder / "task.json")
+
+
+def read_model(workdir: pathlib.Path) -> Saved:
+  """Reads what `write_model` wrote; raises UserError where the run is not finished."""
+  try:
+    description, result, fields = (
+      json.loads((workdir / name).read_text(encoding="utf-8"))
+      for name in ("model/task.json", "result.json", "config.json")
+    )
+  except (OSError, ValueError):
+    raise UserError(
+      f"no finished run in {workdir}; give the --workdir of a fine-tuning that has ended"
+    ) from None
+  config = defaults.finetune()
+  with config.ignore_type():
+    config.update(fields)
+  alphabet = description["alphabet"]
+  if alphabet is not None:
+    alphabet = Alphabet(
+      tuple(alphabet["symbols"]),
+      alphabet["aliases"],
+      None if alphabet["ids"] is None else tuple(alphabet["ids"]),
+      alphabet["is_open"],
+    )
+  task = Task(
+    description["name"],
+    alphabet,
+    tuple(description["labels"]),
+    description["metric"],
+    description["max_length"],
+    read=dict,
+    bracketed=description["bracketed"],
+  )
+  return Saved(
+    config,
+    result,
+    task,
+    description["max_length"],
+    np.array(description["lengths"], np.int32),
+    description["seeds"],
+    description["pairs"],
+    workdir / "model",
+  )
