@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/glue_mnli.py
 
-Needs glue_data/MNLI/ below --config.data_dir. The paper's accuracy (matched) on the validation set: 84.0 where the text is as it
-is (--config.token_map.kind=identity), and shifted 68.6 (BERT) against 61.4 (scratch).
+Needs glue_data/MNLI/ below --config.data_dir. The paper's accuracy (matched) on the validation set: 84.0 where the
+text is as it is (--config.token_map.kind=identity), and shifted 68.6 (BERT) against 61.4 (scratch).
 """
 
 from discipline_jax import defaults

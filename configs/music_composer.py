@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/music_composer.py
 
-Needs music/maestro-v1.0.0.csv and the MIDI files that it names in music/maestro-v1.0.0/ below --config.data_dir. The paper's test accuracy (first version): 55.2 (BERT) against
-36 (scratch).
+Needs music/maestro-v1.0.0.csv and the MIDI files that it names in music/maestro-v1.0.0/ below --config.data_dir.
+The paper's test accuracy (first version): 55.2 (BERT) against 36 (scratch).
 """
 
 from discipline_jax import defaults

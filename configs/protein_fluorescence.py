@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/protein_fluorescence.py
 
-Needs protein/fluorescence_{train,dev,test}.fa below --config.data_dir. The paper's test correlation (first version): 63.7 (BERT) against
-27.5 (scratch).
+Needs protein/fluorescence_{train,dev,test}.fa below --config.data_dir. The paper's test correlation (first
+version): 63.7 (BERT) against 27.5 (scratch).
 """
 
 from discipline_jax import defaults

@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/protein_localization.py
 
-Needs protein/localization_{train,dev,test}.fa below --config.data_dir. The paper's test accuracy (first version): 64.8 (BERT) against
-58.6 (scratch).
+Needs protein/localization_{train,dev,test}.fa below --config.data_dir. The paper's test accuracy (first version):
+64.8 (BERT) against 58.6 (scratch).
 """
 
 from discipline_jax import defaults

@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/protein_stability.py
 
-Needs protein/stability_{train,dev,test}.fa below --config.data_dir. The paper's test correlation (first version): 74.5 (BERT) against
-65.8 (scratch).
+Needs protein/stability_{train,dev,test}.fa below --config.data_dir. The paper's test correlation (first version):
+74.5 (BERT) against 65.8 (scratch).
 """
 
 from discipline_jax import defaults

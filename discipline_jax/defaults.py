@@ -1,7 +1,7 @@
 """The configuration that the files in `configs/` build on: every field, with its unit and meaning.
 
-The values of `finetune` are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up, no weight
-decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs.
+The values of `finetune` are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up,
+no weight decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs.
 """
 
 import dataclasses

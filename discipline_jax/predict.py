@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import itertools
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -82,8 +83,11 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
       symbols=saved.config.task.symbols if saved.task.name == "custom" else "characters",
     )
     rows = read_rows(path, form, labelled=False)
-    samples = [Example(_encode(symbols, alphabet, row.place), 0) for row, symbols, _ in rows]
-    return [row.place for row, _, _ in rows], samples
+    if alphabet.is_open:
+      sequences = encode([symbols for _, symbols, _ in rows], alphabet)
+    else:
+      sequences = [_known(symbols, alphabet, row.place) for row, symbols, _ in rows]
+    return [row.place for row, _, _ in rows], [Example(sequence, 0) for sequence in sequences]
   columns = config.task.sequence_column.split(",")
   if len(columns) != 1 + saved.pairs:
     wanted = "two columns with a comma between them" if saved.pairs else "one column of texts"
@@ -91,15 +95,16 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
       f"task.sequence_column = {config.task.sequence_column!r} is not {wanted}; set it"
     )
   texts = [read_table(path, column, None, None) for column in columns]
+  for row in itertools.chain(*texts):
+    if not isinstance(row.sequence, str):
+      raise UserError(f"{str(row.sequence)[:40]!r} is not a text, {row.place}; correct the line")
   return [row.place for row in texts[0]], [
     Example(first.sequence, 0, second.sequence if saved.pairs else None)
     for first, second in zip(texts[0], texts[-1], strict=True)
   ]
 
 
-def _encode(symbols: Sequence[str], alphabet: Alphabet, place: str) -> str | np.ndarray:
-  if alphabet.is_open:
-    return encode(symbols, alphabet)
+def _known(symbols: Sequence[str], alphabet: Alphabet, place: str) -> str:
   sequence = "".join(symbols).upper()
   wrong = alphabet.unknown(sequence)
   if wrong is not None:
@@ -172,8 +177,9 @@ def _params(
   )
   table = np.array(word_embeddings(before)["weight"])
   table[rows] = word_embeddings(params)["weight"]
-  wanted = token_map(saved.config, vocabulary, symbol_ids, replica)[symbol_ids]
-  sub_table = SubTable.reachable(wanted)
+  # Some maps depend on which tokens the run had.
+  table_of_ids = token_map(saved.config, vocabulary, saved.symbol_ids, replica)
+  sub_table = SubTable.reachable(table_of_ids[symbol_ids])
   word_embeddings(params)["weight"] = table[sub_table.rows]
   return params, sub_table.lookup
 

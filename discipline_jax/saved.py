@@ -33,6 +33,7 @@ class Saved:
     lengths: that were compiled.
     seeds: of the replicas.
     pairs: whether a sample is two texts.
+    symbol_ids: the token ids of its symbols; of text, those that occurred.
     folder: where the weights are.
   """
 
@@ -43,6 +44,7 @@ class Saved:
   lengths: np.ndarray
   seeds: list[int]
   pairs: bool
+  symbol_ids: np.ndarray
   folder: pathlib.Path
 
   def weights(self, seed: int) -> tuple[dict, np.ndarray, np.ndarray]:
@@ -88,6 +90,7 @@ def write_model(workdir: pathlib.Path, plan: Plan, params: Mapping[int, dict]) -
     "metric": task.metric,
     "bracketed": task.bracketed,
     "pairs": plan.features.segments is not None,
+    "symbol_ids": plan.features.symbol_ids.tolist(),
     "max_length": plan.max_length,
     "lengths": np.unique(plan.lengths).tolist(),
     "seeds": plan.seeds,
@@ -136,5 +139,6 @@ def read_model(workdir: pathlib.Path) -> Saved:
     np.array(description["lengths"], np.int32),
     description["seeds"],
     description["pairs"],
+    np.array(description["symbol_ids"], np.int32),
     workdir / "model",
   )

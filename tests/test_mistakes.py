@@ -13,7 +13,10 @@ from tests.runs import CONFIG
   ("arguments", "message"),
   [
     ([], "no --config; try --config=configs/quickstart.py"),
-    (["--config=nothing.py"], "no config file nothing.py; give a path, or one of: custom, dna_h3, "),
+    (
+      ["--config=nothing.py"],
+      "no config file nothing.py; give a path, or one of: custom, dna_h3, ",
+    ),
     (
       [CONFIG, "--config.train.lr=3"],
       "the config has no field 'train.lr'; in place of 'lr' it has: batch_size, ",

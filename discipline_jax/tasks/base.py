@@ -125,14 +125,15 @@ def make_split(
       raise UserError(f"{len(order)} samples cannot be split 90/5/5; give at least 11")
     if strata is None:
       train, validation, test = np.split(order, [len(order) - 2 * held_out, len(order) - held_out])
-    else:  # dealt out in the order of the labels: every twentieth, and its neighbour
-      place = np.empty(len(order), int)
-      place[np.argsort(strata[order], kind="stable")] = np.arange(len(order)) + rng.integers(20)
-      train, validation, test = (
-        order[place % 20 > 1],
-        order[place % 20 == 0],
-        order[place % 20 == 1],
-      )
+    else:
+      # At like distances in the order of the labels, in turn for validation and test: neither takes the other's share
+      # of a class from training. The parts themselves stay shuffled, for eval.max_examples takes their first ones.
+      by_label = order[np.argsort(strata[order], kind="stable")]
+      turns = np.arange(2 * held_out)
+      places = (turns * len(order) + rng.integers(len(order))) // (2 * held_out)
+      part = np.zeros(len(order), int)
+      part[by_label[places]] = 1 + (turns + rng.integers(2)) % 2
+      train, validation, test = (order[part[order] == i] for i in range(3))
     split = {"train": train, "validation": validation, "test": test}
   else:
     ends = np.cumsum(list(parts.values()))

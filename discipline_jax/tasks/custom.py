@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from discipline_jax.tasks.base import Alphabet, Example, Task
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS
 from discipline_jax.tasks.tables import Row, read_table
 
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _SYMBOLS = ("characters", "words", "integers")
 _KINDS = {"classification": CLASS_METRICS, "regression": VALUE_METRICS}  # the first is the default
 _PARTS = {
@@ -69,13 +71,10 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(_KINDS[form.kind])}")
   parts = _read_parts(path, form)
   learnt = parts.get("train", parts.get("all", []))
-  given = None if alphabet is None else split_symbols(alphabet, form.symbols, "task.alphabet")
-  found = {symbol for _, symbols, _ in learnt for symbol in symbols}
-  symbols = tuple(_sorted(found if given is None else set(given)))
-  if given is not None and found - set(given):
-    place, wrong = next(
-      (row.place, s) for row, own, _ in learnt for s in own if s not in set(given)
-    )
+  found = {symbol for _, own, _ in learnt for symbol in own}
+  given = found if alphabet is None else set(split_symbols(alphabet, form.symbols, "task.alphabet"))
+  if not found <= given:
+    place, wrong = next((row.place, s) for row, own, _ in learnt for s in own if s not in given)
     raise UserError(
       f"the symbol {wrong!r} is not in task.alphabet, {place}; add it, or correct the line"
     )
@@ -89,17 +88,19 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     absent = set(labels) - {label for _, _, label in learnt}
     if absent:
       logging.warning("no training sample has the class %s", ", ".join(_sorted(absent)))
-  task_alphabet = Alphabet(symbols, is_open=True)
+  symbols = Alphabet(tuple(_sorted(given)), is_open=True)
   examples = {
     part: [
-      Example(encode(own, task_alphabet), labels.index(label) if labels else float(label))
-      for _, own, label in rows
+      Example(sequence, labels.index(label) if labels else float(label))
+      for sequence, (_, _, label) in zip(
+        encode([own for _, own, _ in rows], symbols), rows, strict=True
+      )
     ]
     for part, rows in parts.items()
   }
   return Task(
     "custom",
-    task_alphabet,
+    symbols,
     labels,
     metric,
     None,
@@ -114,7 +115,8 @@ def _read_parts(path: str, form: Format) -> dict[str, list[tuple[Row, Sequence[s
   parts: dict[str, list] = {}
   if "{split}" in path:
     for part in ("train", "validation", "test"):
-      parts[part] = read_rows(pathlib.Path(str(file).replace("{split}", part)), form)
+      one = pathlib.Path(str(file).replace("{split}", part))
+      parts[part] = read_rows(one, dataclasses.replace(form, splits=None))
     return parts
   rows = read_rows(file, form)
   if form.splits is None:
@@ -138,10 +140,8 @@ def read_rows(
 ) -> list[tuple[Row, Sequence[str], str]]:
   """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line."""
   result, errors = [], []
-  split_column = form.splits if labelled and "{split}" not in str(path) else None
-  for row in read_table(
-    path, form.sequence_column, form.label_column if labelled else None, split_column
-  ):
+  label_column, split_column = (form.label_column, form.splits) if labelled else (None, None)
+  for row in read_table(path, form.sequence_column, label_column, split_column):
     try:
       symbols = split_symbols(row.sequence, form.symbols, row.place)
       result.append((row, symbols, _label(row, form) if labelled else ""))
@@ -159,13 +159,18 @@ def read_rows(
 def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
   """The symbols of a sequence: characters, blank-separated words, or integers (also with commas, or a JSON list)."""
   if isinstance(sequence, list):
+    others = [s for s in sequence if not isinstance(s, str | int | float) or s == ""]
+    if others:
+      raise UserError(
+        f"{str(others[0])[:40]!r} in a list of symbols is neither text nor a number, {place}; correct the line"
+      )
     symbols: Sequence[str] = [str(symbol) for symbol in sequence]
   elif not isinstance(sequence, str):
     raise UserError(
       f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
     )
   elif kind == "characters":
-    symbols = sequence.strip()
+    symbols = sequence.strip().replace("\n", "")  # as FASTA has line ends
     wrong = next((c for c in symbols if not c.isprintable() or c.isspace()), None)
     if wrong is not None:
       raise UserError(
@@ -173,6 +178,9 @@ def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
       )
   else:
     symbols = (sequence.replace(",", " ") if kind == "integers" else sequence).split()
+  control = _CONTROL.search("".join(symbols))
+  if control:
+    raise UserError(f"the control character {control[0]!r} in a symbol, {place}; correct the line")
   if not symbols:
     raise UserError(f"empty sequence, {place}; every row needs one")
   if kind == "integers":
@@ -185,12 +193,15 @@ def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
   return symbols
 
 
-def encode(symbols: Sequence[str], alphabet: Alphabet) -> str | np.ndarray:
+def encode(sequences: Iterable[Sequence[str]], alphabet: Alphabet) -> list[str | np.ndarray]:
   """Text stays text; other symbols become their numbers, one past the last for those that the alphabet lacks."""
-  if isinstance(symbols, str):
-    return symbols
   numbers = {symbol: i for i, symbol in enumerate(alphabet.symbols)}
-  return np.array([numbers.get(symbol, len(numbers)) for symbol in symbols], np.int32)
+  return [
+    symbols
+    if isinstance(symbols, str)
+    else np.array([numbers.get(symbol, len(numbers)) for symbol in symbols], np.int32)
+    for symbols in sequences
+  ]
 
 
 def _label(row: Row, form: Format) -> str:
@@ -202,7 +213,7 @@ def _label(row: Row, form: Format) -> str:
       value = float(label)
     except ValueError:
       value = math.nan
-    if not math.isfinite(value):
+    if not abs(value) <= float(np.finfo(np.float32).max):
       raise UserError(
         f"the label {label[:40]!r} is not a finite number, {row.place}; correct the line"
       )
@@ -211,8 +222,8 @@ def _label(row: Row, form: Format) -> str:
 
 def _sorted(values: Iterable[str]) -> list[str]:
   """Numbers in their order where all are integers, else as text."""
-  values = list(values)
+  values = sorted(values)  # first, so that 1 and 01 have an order
   try:
     return sorted(values, key=int)
   except ValueError:
-    return sorted(values)
+    return values

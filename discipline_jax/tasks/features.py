@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Float32, Int32, UInt8, UInt16
+from jaxtyping import Float32, Int32, UInt, UInt8
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
@@ -33,7 +33,7 @@ class Features:
     parts: the number of samples of each part.
   """
 
-  symbols: UInt8[np.ndarray, "samples length"] | UInt16[np.ndarray, "samples length"]
+  symbols: UInt[np.ndarray, "samples length"]
   segments: UInt8[np.ndarray, "samples length"] | None
   lengths: Int32[np.ndarray, " samples"]
   labels: Int32[np.ndarray, " samples"] | Float32[np.ndarray, " samples"]
@@ -60,11 +60,10 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
     ids = _symbol_ids(task.alphabet, vocabulary)
     needed = int(ids.max()) + 1
-    if needed > len(vocabulary.tokens) or len(ids) < len(task.alphabet.symbols):
+    if needed > len(vocabulary.tokens):
       raise UserError(
-        f"the symbols of task {task.name} take {max(needed, len(task.alphabet.symbols))} ids, but the model's"
-        f" vocabulary has {len(vocabulary.tokens)}; choose another model.checkpoint or a larger"
-        " model.config.vocab_size"
+        f"the symbols of task {task.name} take {needed} ids, but the model's vocabulary has"
+        f" {len(vocabulary.tokens)}; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     if not task.alphabet.is_open:
       _check_symbols(symbols, task, ids, vocabulary.unk_id)
@@ -140,7 +139,9 @@ def _encode_texts(
 
 
 def _smallest(count: int) -> type:
-  return np.uint8 if count <= 2**8 else np.uint16
+  return next(
+    dtype for dtype in (np.uint8, np.uint16, np.uint32) if count <= np.iinfo(dtype).max + 1
+  )
 
 
 def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
@@ -156,6 +157,11 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
   ids = [own[0] for own in pieces if len(own) == 1]
   if len({*ids, vocabulary.unk_id}) <= len(alphabet.symbols):
     ids = vocabulary.ordinary_ids[: len(alphabet.symbols)].tolist()
+    if len(ids) < len(alphabet.symbols):
+      raise UserError(
+        f"the task has {len(alphabet.symbols)} symbols, but the model's vocabulary {len(ids)} ordinary tokens; choose"
+        " another model.checkpoint or a larger model.config.vocab_size"
+      )
   return np.array([*ids, vocabulary.unk_id], np.int32)
 
 

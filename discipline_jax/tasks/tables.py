@@ -6,13 +6,15 @@ import gzip
 import json
 import lzma
 import pathlib
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from discipline_jax.errors import UserError
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _FASTA = (".fa", ".faa", ".fasta", ".fna")
+_FIELD_LIMIT = 2**31 - 1  # characters; csv's own limit is less than a chromosome
 _REMEDY = "give a CSV, TSV, JSONL or FASTA file as task.path"
 
 
@@ -21,7 +23,7 @@ class Row:
   """One row of a table.
 
   Attributes:
-    place: `file:line`, for messages.
+    place: `file:line`, the first one of the row.
     sequence: as it stands there: a text, or a JSON list.
     label: as text; None where there is none.
     split: the name of its part; None where the table does not say.
@@ -53,20 +55,19 @@ def read_table(
   opener = _OPEN[packed] if packed else open
   columns = [sequence_column, label_column, split_column]
   try:
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with opener(path, "rb") as file:
+      lines = _decode(file, path)
       if kind in (".csv", ".tsv"):
-        rows = list(_read_csv(file, path, columns, "," if kind == ".csv" else "\t"))
+        rows = list(_read_csv(lines, path, columns, "," if kind == ".csv" else "\t"))
       elif kind == ".jsonl":
-        rows = list(_read_json(file, path, columns))
+        rows = list(_read_json(lines, path, columns))
       elif kind in _FASTA:
-        rows = list(_read_fasta(file, path, columns))
+        rows = list(_read_fasta(lines, path, columns))
       else:
         raise UserError(
           f"{path.name} ends in none of .csv .tsv .jsonl {' '.join(_FASTA)}, {path}; {_REMEDY}"
         )
-  except UnicodeDecodeError as error:
-    raise UserError(f"not UTF-8 text ({error.reason}), {path}; save it as UTF-8") from None
-  except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+  except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
     raise UserError(f"not a whole {packed} file ({error}), {path}; pack it again") from None
   except OSError as error:
     raise UserError(f"{error.strerror or error}, {path}; {_REMEDY}") from None
@@ -75,28 +76,45 @@ def read_table(
   return rows
 
 
-def _read_csv(file, path: pathlib.Path, columns: list[str | None], delimiter: str) -> Iterator[Row]:
-  reader = csv.reader(file, delimiter=delimiter, strict=True)
+def _decode(file: Iterable[bytes], path: pathlib.Path) -> Iterator[str]:
+  for number, line in enumerate(file, 1):
+    try:
+      text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+      raise UserError(
+        f"not UTF-8 text ({error.reason}), {path}:{number}; save it as UTF-8, and name a packed file .gz or .xz"
+      ) from None
+    yield text
+
+
+def _read_csv(
+  lines: Iterable[str], path: pathlib.Path, columns: list[str | None], delimiter: str
+) -> Iterator[Row]:
+  csv.field_size_limit(_FIELD_LIMIT)
+  reader = csv.reader(lines, delimiter=delimiter, strict=True)
+  header: list[str] = []
+  places: list[int | None] = []
+  place = f"{path}:1"
   try:
-    header = next(reader, [])
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-      raise UserError(f"two columns {twice[0]!r}, {path}:1; rename one")
-    places = [None if name is None else _place(name, header, f"{path}:1") for name in columns]
     for fields in reader:
-      place = f"{path}:{reader.line_num}"
+      here, place = place, f"{path}:{reader.line_num + 1}"
       if not fields:
+        continue
+      if not header:
+        header = fields
+        twice = [name for name in header if header.count(name) > 1]
+        if twice:
+          raise UserError(f"two columns {twice[0]!r}, {here}; rename one")
+        places = [None if name is None else _place(name, header, here) for name in columns]
         continue
       if len(fields) != len(header):
         raise UserError(
-          f"{len(fields)} fields where the header has {len(header)}, {place}; correct the line"
+          f"{len(fields)} fields where the header has {len(header)}, {here}; correct the line"
         )
       sequence, label, split = (None if i is None else fields[i] for i in places)
-      yield Row(place, sequence, label, split)
+      yield Row(here, sequence, label, split)
   except csv.Error as error:
-    raise UserError(
-      f"not a CSV line ({error}), {path}:{reader.line_num}; correct the line"
-    ) from None
+    raise UserError(f"not a CSV line ({error}), {place}; correct the line") from None
 
 
 def _place(name: str, header: list[str], place: str) -> int:
@@ -108,15 +126,20 @@ def _place(name: str, header: list[str], place: str) -> int:
   return header.index(name)
 
 
-def _read_json(file, path: pathlib.Path, columns: list[str | None]) -> Iterator[Row]:
-  for number, line in enumerate(file, 1):
+def _read_json(
+  lines: Iterable[str], path: pathlib.Path, columns: list[str | None]
+) -> Iterator[Row]:
+  for number, line in enumerate(lines, 1):
     place = f"{path}:{number}"
     if not line.strip():
       continue
     try:
       record = json.loads(line)
-    except json.JSONDecodeError as error:
-      raise UserError(f"not a JSON object ({error.msg}), {place}; correct the line") from None
+      if "\\u" in line:  # which can write half a pair of surrogates, which is no text
+        json.dumps(record, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+      reason = getattr(error, "msg", str(error))
+      raise UserError(f"not a JSON object ({reason}), {place}; correct the line") from None
     if not isinstance(record, dict):
       raise UserError(f"not a JSON object, {place}; write one a line")
     sequence, label, split = (
@@ -132,10 +155,12 @@ def _read_json(file, path: pathlib.Path, columns: list[str | None]) -> Iterator[
     )
 
 
-def _read_fasta(file, path: pathlib.Path, columns: list[str | None]) -> Iterator[Row]:
+def _read_fasta(
+  lines: Iterable[str], path: pathlib.Path, columns: list[str | None]
+) -> Iterator[Row]:
   header: list[str] | None = None
   place: str = ""
-  lines: list[str] = []
+  sequence: list[str] = []
 
   def row() -> Row:
     assert header is not None
@@ -145,16 +170,18 @@ def _read_fasta(file, path: pathlib.Path, columns: list[str | None]) -> Iterator
         f"{len(header)} words in a header that needs {wanted}, {place}; write `>name label split`"
       )
     label = header[1] if columns[1] is not None else None
-    return Row(place, "".join(lines), label, header[wanted - 1] if columns[2] is not None else None)
+    return Row(
+      place, "\n".join(sequence), label, header[wanted - 1] if columns[2] is not None else None
+    )
 
-  for number, line in enumerate(file, 1):
+  for number, line in enumerate(lines, 1):
     line = line.strip()
     if line.startswith(">"):
       if header is not None:
         yield row()
-      header, place, lines = line[1:].split(), f"{path}:{number}", []
+      header, place, sequence = line[1:].split(), f"{path}:{number}", []
     elif header is not None:
-      lines.append(line)
+      sequence.append(line)
     elif line:
       raise UserError(
         f"expected a line `>name ...`, got {line[:40]!r}, {path}:{number}; give a FASTA file"

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Float32, Int32, UInt8, UInt16
+from jaxtyping import Array, Float, Float32, Int32, UInt, UInt8
 
 from discipline_jax.models.functional import Forward
 from discipline_jax.tasks.features import PAD
@@ -32,7 +32,7 @@ class DeviceData:
     seeds: each replica's.
   """
 
-  symbols: UInt8[Array, "samples length"] | UInt16[Array, "samples length"]
+  symbols: UInt[Array, "samples length"]
   segments: UInt8[Array, "samples length"] | None
   labels: Int32[Array, " samples"] | Float32[Array, " samples"]
   lookup: Int32[Array, "replicas symbols"]

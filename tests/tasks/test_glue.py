@@ -65,9 +65,7 @@ def make(data_dir, name: str, content: str | bytes):
 
 
 def read(data_dir, name: str, content: str | bytes) -> list:
-  return [
-    (e.sequence, e.second, e.label) for e in make(data_dir, name, content).read()["train"]
-  ]
+  return [(e.sequence, e.second, e.label) for e in make(data_dir, name, content).read()["train"]]
 
 
 def check(data_dir, name: str, content: str | bytes, message: str):
@@ -102,7 +100,11 @@ def test_metrics_of_the_paper(name, metric, labels):
 
 def test_mnli_has_two_validation_sets(tmp_path):
   task = make(tmp_path, "mnli", text_of("mnli"))
-  assert [path.name for path in task.files] == ["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"]
+  assert [path.name for path in task.files] == [
+    "train.tsv",
+    "dev_matched.tsv",
+    "dev_mismatched.tsv",
+  ]
   header, rows, _ = FILES["mnli"]
   task.files[2].write_text(f"{header}\n{rows[0]}\n")
   assert {name: len(part) for name, part in task.read().items()} == {

@@ -96,7 +96,7 @@ def test_a_sequence_of_50000_letters_is_read_whole_and_cut_later(tmp_path, caplo
     ("stability", ">a 1\nMK\0V\n", 2, r"'\\x00' is not an amino acid"),
     ("stability", ">a 1\nMK\tV\n", 2, r"'\\t' is not an amino acid"),
     ("stability", ">a 1\nMKßV\n", 2, "'ß' is not an amino acid"),
-    ("stability", ">a 1\nMKı\n", 2, "'ı' is not an amino acid"),
+    ("stability", ">a 1\nMK\u0131\n", 2, "'\u0131' is not an amino acid"),
     ("stability", ">a 1\nM\n>b 1\n>c 1\nM\n", 3, "no sequence after 'b 1'"),
     ("stability", ">a 1\nM\n>b 1\n", 3, "no sequence after 'b 1'"),
     ("stability", ">a 1\n \n\n", 1, "no sequence after 'a 1'"),

@@ -1,0 +1,77 @@
+"""Every config: for two steps over small files in the published formats, and planned over the real ones."""
+
+import json
+import pathlib
+
+import jax
+import pytest
+
+from discipline_jax.main import main
+from tests.testdata.small_files import write_data, write_model
+
+NAMES = sorted(
+  path.stem
+  for path in (pathlib.Path(__file__).parents[1] / "configs").glob("*.py")
+  if path.stem != "__init__"
+)
+TASKS = [name for name in NAMES if name not in ("quickstart", "custom")]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("small")
+  write_data(folder)
+  write_model(folder / "model")
+  return folder
+
+
+@pytest.mark.parametrize("name", [*TASKS, "custom"])
+def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
+  one = jax.devices()[:1]
+  monkeypatch.setattr(jax, "devices", lambda: one)  # compiles faster than for eight
+  arguments = [
+    f"--config={name}",
+    f"--config.data_dir={small}",
+    f"--config.model.checkpoint={small / 'model'}",
+    "--config.model.init=scratch",
+    "--config.train.steps=2",
+    "--config.train.batch_size=8",
+    "--config.replicas=1",
+    f"--workdir={tmp_path / 'run'}",
+    f"--config.cache_dir={small / 'cache'}",
+  ]
+  if name == "custom":
+    arguments += [f"--config.task.path={small / 'mine.csv'}"]
+  assert main(["main", *arguments]) == 0
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert result["task"] == name
+  assert len(result["validation"]["runs"]) == 1
+  parts = {part for part in result if part.startswith("test")}
+  assert parts == ({"test", "test_mismatched"} if name == "glue_mnli" else {"test"})
+  assert f"task        {name} ({result['metric']})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*TASKS, "custom"])
+def test_is_planned_over_the_real_files(name, shared, tmp_path, capsys, monkeypatch):
+  """Reads and encodes all of them with a real tokenizer."""
+  monkeypatch.chdir(tmp_path)
+  arguments = [
+    f"--config={name}",
+    f"--config.data_dir={shared / 'data'}",
+    f"--config.model.checkpoint={shared / 'models' / 'bert-tiny-uncased'}",
+    "--dry-run",
+  ]
+  if name == "custom":
+    arguments += [
+      f"--config.task.path={shared / 'data' / 'protein' / 'stability_dev.fa'}",
+      "--config.task.kind=regression",
+    ]
+  code = main(["main", *arguments])
+  output = capsys.readouterr()
+  absent = {"dna_h4", "glue_mnli", "glue_qqp", "glue_rte", "glue_qnli"}  # not among the real files
+  if name in absent:
+    assert code == 2
+    assert "error: no file " in output.err
+  else:
+    assert code == 0, output.err
+    assert f"task       {name}: " in output.out
