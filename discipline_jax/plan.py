@@ -24,6 +24,7 @@ from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
 from discipline_jax.tasks.base import Split, Task, make_split
+from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.token_maps import make_map
 from discipline_jax.training.batches import Batches, round_up
@@ -85,7 +86,12 @@ def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -
       f" {model_config.max_position_embeddings}; set task.max_length"
     )
 
-  features = featurise(task, vocabulary, max_length)
+  features = cached(
+    pathlib.Path(config.cache_dir).expanduser() / "features",
+    task.files,
+    [config.task.to_dict(), max_length, vocabulary.fingerprint()],
+    lambda: featurise(task, vocabulary, max_length),
+  )
   lengths = round_up(features.lengths)
   seeds = [config.seed + replica for replica in range(config.replicas)]
   strata = features.labels if task.stratified else None

@@ -1,6 +1,7 @@
 """The vocabulary of a checkpoint: which row of the embedding table a symbol or a special token has."""
 
 import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -71,6 +72,11 @@ class Vocabulary:
         )
       ids.append(pieces[0])
     return np.array(ids, np.int32)
+
+  def fingerprint(self) -> str:
+    """A digest of all that makes ids of texts."""
+    content = "\n".join(self.tokens) if self.tokenizer is None else self.tokenizer.to_str()
+    return hashlib.sha256(content.encode()).hexdigest()
 
   @property
   def ordinary_ids(self) -> np.ndarray:
