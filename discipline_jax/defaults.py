@@ -39,6 +39,7 @@ def finetune() -> ConfigDict:
         "kind": "classification",  # classification | regression
         "metric": placeholder(str),  # accuracy f1 macro_f1 mcc | spearman pearson; unset: the first
         "skip_invalid": False,  # True: leave samples out that cannot be read, and say how many
+        "source": "files",  # GLUE: files (of its own layout) | tfds (TensorFlow Datasets)
         "keep_last_segment": False,  # music: True keeps a piece's last segment, of less than 128 notes
         "sort_by": "segment",  # music: segment (notes by onset within each, as the authors) | piece
         "vote": "majority",  # music: majority | first (segment decides, as the authors' script)

@@ -37,7 +37,8 @@ _TASKS: dict[str, Any] = {
     task.path, custom.task_format(task), task.alphabet, task.metric
   ),
   **{
-    f"glue_{name}": lambda data_dir, _, name=name: glue.glue(name, data_dir) for name in glue.NAMES
+    f"glue_{name}": lambda data_dir, task, name=name: glue.glue(name, data_dir, task.source)
+    for name in glue.NAMES
   },
 }
 

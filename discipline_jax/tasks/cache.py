@@ -58,7 +58,9 @@ def cached(
 
 def _save(path: pathlib.Path, features: Features) -> None:
   path.parent.mkdir(parents=True, exist_ok=True)
-  arrays: dict[str, Any] = {name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)}
+  arrays: dict[str, Any] = {
+    name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)
+  }
   temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
   try:
     with temporary.open("wb") as file:

@@ -12,8 +12,10 @@ from absl import logging
 
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.base import Example, Task, read_lines
+from discipline_jax.tasks.glue_tfds import read_tfds
 
 MAX_LENGTH = 128
+_SOURCES = ("files", "tfds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +71,32 @@ _FORMATS = {
 NAMES = tuple(_FORMATS)
 
 
-def glue(name: str, data_dir: pathlib.Path) -> Task:
-  """One of NAMES."""
+def glue(name: str, data_dir: pathlib.Path, source: str = "files") -> Task:
+  """One of NAMES.
+
+  Args:
+    name: of the task.
+    data_dir: holds glue_data/, or takes tensorflow_datasets/.
+    source: `files`, or `tfds` for TensorFlow Datasets.
+  """
+  if source not in _SOURCES:
+    raise UserError(f"task.source = {source!r} is not one of: {', '.join(_SOURCES)}")
   form = _FORMATS[name]
   files = {part: data_dir / "glue_data" / form.folder / file for part, file in form.parts}
+
+  def read() -> dict[str, list[Example]]:
+    if source == "tfds":
+      return read_tfds(name, dict(form.parts), form.labels, data_dir / "tensorflow_datasets")
+    return {part: _read(path, form) for part, path in files.items()}
+
   return Task(
     f"glue_{name}",
     None,
     form.labels,
     form.metric,
     MAX_LENGTH,
-    read=lambda: {part: _read(path, form) for part, path in files.items()},
-    files=tuple(files.values()),
+    read,
+    files=tuple(files.values()) if source == "files" else (),
   )
 
 
