@@ -56,6 +56,7 @@ def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connectio
   num_samples = 8 * batch_size
   data = DeviceData(
     symbols=jnp.asarray(rng.integers(3, 3 + NUM_SYMBOLS, (num_samples, length)), jnp.uint8),
+    segments=None,
     labels=jnp.asarray(rng.integers(0, NUM_LABELS, num_samples), jnp.int32),
     lookup=jnp.asarray(sub_table.lookup)[None],
     seeds=jnp.zeros(1, jnp.int32),
@@ -65,7 +66,7 @@ def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connectio
     nonlocal state
     for _ in range(num_updates):
       batch = jnp.asarray(rng.choice(num_samples, (1, 1, batch_size)), jnp.int32)
-      state, metrics = step(state, data, batch)
+      state, metrics = step(state, data, batch, length)
       float(metrics["loss"][0])
 
   _serve(block, connection)

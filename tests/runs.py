@@ -10,9 +10,10 @@ import time
 CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny.py'}"
 
 
-def start(workdir: pathlib.Path, *arguments: str) -> subprocess.Popen:
-  """A run in a process of its own, on one device."""
-  environment = {**os.environ, "XLA_FLAGS": ""}
+def start(
+  workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.Popen:
+  """A run in a process of its own, on one device, with `environment` beside the test's own."""
   return subprocess.Popen(
     [
       sys.executable,
@@ -23,7 +24,7 @@ def start(workdir: pathlib.Path, *arguments: str) -> subprocess.Popen:
       f"--config.cache_dir={workdir.parent / 'cache'}",
       *arguments,
     ],
-    env=environment,
+    env={**os.environ, "XLA_FLAGS": "", **(environment or {})},
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,

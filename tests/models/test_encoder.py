@@ -43,7 +43,7 @@ def test_padded_tokens_change_nothing(classifier):
   other = jnp.where(mask, ids, (ids + 7) % CONFIG.vocab_size)
   assert (other != ids).sum() == PADDED + LENGTH - 1
   np.testing.assert_array_equal(
-    forward(params, ids, mask, None), forward(params, other, mask, None)
+    forward(params, ids, mask, None, None), forward(params, other, mask, None, None)
   )
 
 
@@ -51,7 +51,9 @@ def test_padded_tokens_have_no_gradient(classifier):
   forward, params, _, mask = classifier
   # each position has a row of its own, so that the gradient of a row is the gradient of a position
   ids = jnp.arange(3 * LENGTH).reshape(3, LENGTH)
-  gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None)).sum())(params)
+  gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None, None)).sum())(
+    params
+  )
   norms = jnp.linalg.norm(word_embeddings(gradient)["weight"][: 3 * LENGTH], axis=-1).reshape(
     3, LENGTH
   )
@@ -60,15 +62,17 @@ def test_padded_tokens_have_no_gradient(classifier):
 
 def test_batch_equals_its_rows(classifier):
   forward, params, ids, mask = classifier
-  rows = [forward(params, ids[i : i + 1], mask[i : i + 1], None) for i in range(3)]
-  np.testing.assert_allclose(forward(params, ids, mask, None), jnp.concatenate(rows), atol=1e-5)
+  rows = [forward(params, ids[i : i + 1], mask[i : i + 1], None, None) for i in range(3)]
+  np.testing.assert_allclose(
+    forward(params, ids, mask, None, None), jnp.concatenate(rows), atol=1e-5
+  )
 
 
 def test_padding_a_row_changes_nothing(classifier):
   forward, params, ids, mask = classifier
   np.testing.assert_allclose(
-    forward(params, ids[1:2, : LENGTH - PADDED], mask[1:2, : LENGTH - PADDED], None),
-    forward(params, ids[1:2], mask[1:2], None),
+    forward(params, ids[1:2, : LENGTH - PADDED], mask[1:2, : LENGTH - PADDED], None, None),
+    forward(params, ids[1:2], mask[1:2], None, None),
     atol=1e-5,
   )
 
@@ -111,17 +115,23 @@ def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
   moved = jax.tree.map(lambda leaf: leaf, params)
   weight = word_embeddings(params)["weight"]
   word_embeddings(moved)["weight"] = jnp.zeros_like(weight).at[table].set(weight)
-  assert not np.allclose(forward(params, ids, mask, None), forward(moved, ids, mask, None))
+  assert not np.allclose(
+    forward(params, ids, mask, None, None), forward(moved, ids, mask, None, None)
+  )
   np.testing.assert_allclose(
-    forward(params, ids, mask, None), forward(moved, jnp.asarray(table)[ids], mask, None), atol=1e-6
+    forward(params, ids, mask, None, None),
+    forward(moved, jnp.asarray(table)[ids], mask, None, None),
+    atol=1e-6,
   )
 
 
 def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
   forward, params, ids, mask = classifier
-  logits = classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16)(params, ids, mask, None)
+  logits = classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16)(
+    params, ids, mask, None, None
+  )
   assert logits.dtype == jnp.float32
-  np.testing.assert_allclose(logits, forward(params, ids, mask, None), atol=0.15)
+  np.testing.assert_allclose(logits, forward(params, ids, mask, None, None), atol=0.15)
 
 
 def test_too_long_a_row_is_an_error():

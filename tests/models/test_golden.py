@@ -92,6 +92,7 @@ def test_twenty_adam_steps_equal_pytorch(golden):
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   data = DeviceData(
     jnp.asarray(expected["symbols"]),
+    None,
     jnp.asarray(expected["labels"]),
     jnp.asarray(sub_table.lookup)[None],
     jnp.zeros(1, jnp.int32),
@@ -101,6 +102,7 @@ def test_twenty_adam_steps_equal_pytorch(golden):
   batches = np.arange(len(expected["labels"]), dtype=np.int32).reshape(-1, 1, parts, 8 // parts)
   losses = []
   for number in range(num_steps):
-    state, metrics = step(state, data, jnp.asarray(batches[number % len(batches)]))
+    batch = jnp.asarray(batches[number % len(batches)])
+    state, metrics = step(state, data, batch, data.symbols.shape[1])
     losses.append(float(metrics["loss"][0]))
   np.testing.assert_allclose(losses, expected["losses"], atol=1e-4, rtol=0)

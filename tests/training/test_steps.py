@@ -49,7 +49,8 @@ def run(config, num_devices=1, group=slice(0, 1)):
   step = make_train_step(classifier_function(compact, plan.head), optimizer, plan.mesh, state)
   data, losses = device_data(plan, group), []
   for number in range(NUM_STEPS):
-    state, metrics = step(state, data, place_batch(plan.mesh, plan.batches.at(number)[group]))
+    indices, length = plan.batches.at(number, group)
+    state, metrics = step(state, data, place_batch(plan.mesh, indices), length)
     losses.append(np.asarray(metrics["loss"]))
   return np.array(losses), plan, state
 
@@ -66,6 +67,16 @@ def test_eight_devices_give_the_losses_of_one(plain, mesh):
   weight = state.params["base_model"]["encoder"]["layer"][0]["attention"]["self"]["query"]["weight"]
   assert len(weight.addressable_shards) == 8
   assert weight.addressable_shards[0].data.shape == (1, 32 // mesh[2], 32 // mesh[1])
+
+
+def test_eight_devices_drop_the_units_that_one_drops():
+  """The mask of an element depends on its place in the whole array, wherever that lies."""
+  losses = []
+  for mesh, num_devices in (((1, 1, 1), 1), ((4, 2, 1), 8)):
+    dropping = config(mesh)
+    dropping.model.update(dropout=0.3, attention_dropout=0.3)
+    losses.append(run(dropping, num_devices)[0])
+  np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
 
 
 def test_accumulation_gives_the_losses_of_one_part(plain):
@@ -98,7 +109,8 @@ def test_a_part_of_the_table_trains_as_the_whole(plain):
     device_data(plan, slice(0, 1)), lookup=jnp.asarray(sub_table.rows[sub_table.lookup])[None]
   )
   for number in range(NUM_STEPS):
-    whole, metrics = step(whole, data, place_batch(plan.mesh, plan.batches.at(number)))
+    indices, length = plan.batches.at(number)
+    whole, metrics = step(whole, data, place_batch(plan.mesh, indices), length)
     np.testing.assert_allclose(metrics["loss"], losses[number], atol=1e-6)
   trained = sub_table.write_back(before, word_embeddings(state.params)["weight"][0])
   np.testing.assert_allclose(word_embeddings(whole.params)["weight"][0], trained, atol=1e-6)

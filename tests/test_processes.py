@@ -1,0 +1,42 @@
+"""One run over two processes, as on a pod."""
+
+import json
+import socket
+
+import numpy as np
+
+from tests.runs import finish, start
+
+
+def losses(workdir):
+  lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+  return {
+    (line["step"], line["replica"]): line["loss"] for line in lines if line["split"] == "train"
+  }
+
+
+def test_two_processes_train_as_one(uninterrupted, tmp_path):
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+  both = [
+    start(
+      tmp_path / "run",
+      environment={
+        "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": str(number),
+      },
+    )
+    for number in range(2)
+  ]
+  ended = [finish(process) for process in both]
+  assert [code for code, _, _ in ended] == [0, 0], ended
+  assert "validation" in ended[0][1]
+  assert ended[1][1] == "", "the second process prints what the first does"
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert result["device"] == "2 x cpu"
+  ours, theirs = losses(tmp_path / "run"), losses(uninterrupted[0])
+  assert ours.keys() == theirs.keys()
+  # the two halves of a batch are added in another order
+  np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-4)
