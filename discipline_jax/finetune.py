@@ -15,13 +15,12 @@ from absl import logging
 from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
-from discipline_jax import tasks
 from discipline_jax.describe import describe
 from discipline_jax.evaluation import Measured, device_data, measure, place_batch, predict
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
-from discipline_jax.plan import Plan, data_directory, make_plan
+from discipline_jax.plan import Plan, make_plan
 from discipline_jax.saved import write_model
 from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
@@ -56,9 +55,7 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   run = Workdir(workdir, config)
   result = run.result()
   if result is None:
-    if config.task.name is not None:
-      tasks.fetch(config.task.name, data_directory(config), config.task)
-    plan = make_plan(config)  # before anything is written
+    plan = make_plan(config, download=True)  # before anything is written
     if jax.process_index() == 0:
       print(describe(plan, workdir), file=sys.stderr)
     with run, Signals() as signals:
@@ -94,9 +91,11 @@ def table(result: dict) -> str:
   }
   if result["collapsed"]:
     rows["collapsed"] = (
-      "a replica predicts one class for every validation sample; lower train.learning_rate, or try another seed"
+      "a replica predicts (nearly) the same for every validation sample: its score says nothing of the model;"
+      " try a lower train.learning_rate, train.warmup_steps, another seed, or more epochs"
     )
-  return "\n".join(f"{name:11} {value}" for name, value in rows.items())
+  width = max(map(len, rows))
+  return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
 
 
 def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:

@@ -68,18 +68,25 @@ class Plan:
   num_steps: int
 
 
-def make_plan(config: ConfigDict, devices: Sequence[jax.Device] | None = None) -> Plan:
+def make_plan(
+  config: ConfigDict, devices: Sequence[jax.Device] | None = None, *, download: bool = False
+) -> Plan:
   """Reads the data and works out the rest; raises UserError for anything that cannot run.
 
   Args:
     config: see `defaults.finetune`.
     devices: to run on; by default all.
+    download: first download what is missing of the task's files, where they are public.
   """
   _check(config)
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
+  if download:
+    tasks.fetch(config.task.name, data_directory(config), config.task)
   task = tasks.get(config.task.name, data_directory(config), config.task)
   checkpoint, model_config, vocabulary = model_parts(config, task)
-  max_length = config.task.max_length or task.max_length or model_config.max_position_embeddings
+  max_length = config.task.max_length
+  if max_length is None:
+    max_length = task.max_length or model_config.max_position_embeddings
   if not 3 <= max_length <= model_config.max_position_embeddings:
     raise UserError(
       f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings ="

@@ -48,7 +48,7 @@ def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
   assert len(result["validation"]["runs"]) == 1
   parts = {part for part in result if part.startswith("test")}
   assert parts == ({"test", "test_mismatched"} if name == "glue_mnli" else {"test"})
-  assert f"task        {name} ({result['metric']})" in capsys.readouterr().out
+  assert f"{name} ({result['metric']})" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*TASKS, "custom"])

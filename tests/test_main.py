@@ -122,4 +122,4 @@ def test_a_real_checkpoint_on_real_files(shared, tmp_path, capsys):
     f"--config.cache_dir={tmp_path}",
   ]
   assert main(["main", *arguments]) == 0
-  assert f"task        {name} (accuracy)" in capsys.readouterr().out
+  assert f"{name} (accuracy)" in capsys.readouterr().out
