@@ -23,7 +23,7 @@ from discipline_jax.models.initialise import SubTable, initial_params, word_embe
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.plan import DTYPES, model_parts, token_map
 from discipline_jax.saved import Saved, read_model
-from discipline_jax.tasks.base import Alphabet, Example
+from discipline_jax.tasks.base import Alphabet, Example, upper
 from discipline_jax.tasks.custom import encode, read_rows, task_format
 from discipline_jax.tasks.features import featurise
 from discipline_jax.tasks.metrics import predictions
@@ -80,13 +80,14 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
   if alphabet is not None:
     form = dataclasses.replace(
       task_format(config.task),
-      symbols=saved.config.task.symbols if saved.task.name == "custom" else "characters",
+      symbols=_symbols(saved),
     )
     rows = read_rows(path, form, labelled=False)
     if alphabet.is_open:
       sequences = encode([symbols for _, symbols, _ in rows], alphabet)
     else:
-      sequences = [_known(symbols, alphabet, row.place) for row, symbols, _ in rows]
+      known = [_known(symbols, alphabet, row.place) for row, symbols, _ in rows]
+      sequences = encode(known, alphabet)
     return [row.place for row, _, _ in rows], [Example(sequence, 0) for sequence in sequences]
   columns = config.task.sequence_column.split(",")
   if len(columns) != 1 + saved.pairs:
@@ -94,7 +95,8 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
     raise UserError(
       f"task.sequence_column = {config.task.sequence_column!r} is not {wanted}; set it"
     )
-  texts = [read_table(path, column, None, None) for column in columns]
+  # Quotes in a .tsv are part of the text, as they are in GLUE's files.
+  texts = [read_table(path, column, None, None, tsv_quotes=False) for column in columns]
   for row in itertools.chain(*texts):
     if not isinstance(row.sequence, str):
       raise UserError(f"{str(row.sequence)[:40]!r} is not a text, {row.place}; correct the line")
@@ -104,14 +106,24 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
   ]
 
 
-def _known(symbols: Sequence[str], alphabet: Alphabet, place: str) -> str:
-  sequence = "".join(symbols).upper()
-  wrong = alphabet.unknown(sequence)
+def _symbols(saved: Saved) -> str:
+  """`task.symbols` as the run's task has it: the pitches of music are integers."""
+  if saved.task.name == "custom":
+    return saved.config.task.symbols
+  assert saved.task.alphabet is not None
+  return "characters" if max(map(len, saved.task.alphabet.symbols)) == 1 else "integers"
+
+
+def _known(symbols: Sequence[str], alphabet: Alphabet, place: str) -> Sequence[str]:
+  if isinstance(symbols, str):
+    symbols = upper(symbols)
+  known = {*alphabet.symbols, *alphabet.aliases}
+  wrong = next((symbol for symbol in symbols if symbol not in known), None)
   if wrong is not None:
     raise UserError(
-      f"{wrong!r} is not a symbol of the run's task ({''.join(alphabet.symbols)}), {place}; correct the line"
+      f"{wrong!r} is not a symbol of the run's task ({' '.join(alphabet.symbols)}), {place}; correct the line"
     )
-  return sequence
+  return symbols
 
 
 def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigDict) -> np.ndarray:

@@ -1,21 +1,25 @@
 """A finished run's model over new files."""
 
 import csv
+import dataclasses
 import json
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+import tokenizers
 from scipy.special import softmax
 
 from discipline_jax.evaluation import device_data, predict
 from discipline_jax.main import main
 from discipline_jax.models.functional import classifier_function
+from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.plan import make_plan
 from discipline_jax.saved import read_model
 from discipline_jax.training.steps import make_eval_step
 from tests.runs import CONFIG
+from tests.testdata.small_files import write_data, write_model
 
 
 def run(workdir, table, output, *arguments) -> int:
@@ -27,6 +31,13 @@ def run(workdir, table, output, *arguments) -> int:
       *arguments,
     ]
   )
+
+
+def best_params(workdir, replica) -> dict:
+  """The best weights in a run's checkpoint."""
+  manager = ocp.CheckpointManager((workdir / "checkpoints").absolute())
+  best = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore())["bests"][replica]
+  return jax.tree.map(np.asarray, best["params"])
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +68,8 @@ def test_the_score_is_that_of_the_run(predicted):
 def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninterrupted):
   """Against the evaluation of the best weights in the run's checkpoint."""
   plan, replica, _, rows = predicted
-  manager = ocp.CheckpointManager((uninterrupted[0] / "checkpoints").absolute())
-  best = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore())["bests"][replica]
-  params = jax.tree.map(np.asarray, best["params"])
+  params = best_params(uninterrupted[0], replica)
   group = slice(replica, replica + 1)
-  import dataclasses
-
   compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
   step = make_eval_step(classifier_function(compact, plan.head, plan.dtype), plan.mesh, params)
   logits = predict(
@@ -82,9 +89,9 @@ def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninte
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    ("sequence\nACGT\nACJT\n", "'J' is not a symbol of the run's task (ACGT"),
+    ("sequence\nACGT\nACJT\n", "'J' is not a symbol of the run's task (A C G T"),
     ("name\nACGT\n", "no column 'sequence' but name, "),
-    ("", "no column 'sequence'"),
+    ("", "no row, "),
     ("sequence\n", "no row, "),
   ],
 )
@@ -112,3 +119,99 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
 
 def test_the_run_is_left_as_it_was(uninterrupted, predicted):
   assert json.loads((uninterrupted[0] / "config.json").read_text())["mode"] == "finetune"
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+  """A finished run on pairs of texts, whose token map depends on which tokens they have."""
+  folder = tmp_path_factory.mktemp("pairs")
+  write_data(folder)
+  write_model(folder / "model")
+  arguments = [
+    *("main", "--config=glue_stsb", f"--config.data_dir={folder}", "--config.model.init=scratch"),
+    *(f"--config.model.checkpoint={folder / 'model'}", "--config.token_map.kind=frequent"),
+    *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
+    *("--config.train.learning_rate=0.01", f"--workdir={folder / 'run'}"),
+    f"--config.cache_dir={folder / 'cache'}",
+  ]
+  assert main(arguments) == 0
+  return folder
+
+
+def run_pairs(folder, table, *arguments) -> int:
+  columns = "--config.task.sequence_column=sentence1,sentence2"
+  return run(folder / "run", table, table.with_suffix(".csv"), columns, *arguments)
+
+
+def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
+  """Training samples bit for bit; a word that no sample had, against the whole table in plain NumPy indices."""
+  lines = (pairs / "glue_data" / "STS-B" / "train.tsv").read_text().splitlines()
+  new = ('"a cat w90" w91', "the mat")
+  table = tmp_path / "new.tsv"
+  table.write_text("\n".join([*lines, f"40\tnews\t{new[0]}\t{new[1]}\t"]) + "\n")
+  assert run_pairs(pairs, table) == 0
+  with (tmp_path / "new.csv").open() as file:
+    rows = list(csv.DictReader(file))
+  assert [int(row["line"]) for row in rows] == list(range(2, 43))
+  predicted = np.array([float(row["prediction"]) for row in rows], np.float32)
+
+  plan = make_plan(read_model(pairs / "run").config)
+  params = best_params(pairs / "run", 0)
+  compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
+  logits = predict(
+    plan.mesh,
+    make_eval_step(classifier_function(compact, plan.head, plan.dtype), plan.mesh, params),
+    params,
+    device_data(plan, slice(0, 1)),
+    np.arange(40)[None],
+    plan.lengths,
+    plan.config.eval.batch_size,
+  )[0]
+  np.testing.assert_array_equal(predicted[:40], logits[:, 0])
+
+  tokenizer = tokenizers.Tokenizer.from_file(str(pairs / "model" / "tokenizer.json"))
+  names = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+  frequent = [i for i, name in enumerate(names) if i > 4 and len(name) > 1]
+  seen = {
+    i for line in lines[1:] for text in line.split("\t")[2:4] for i in tokenizer.encode(text).ids
+  }
+  dev = (pairs / "glue_data" / "STS-B" / "dev.tsv").read_text().splitlines()
+  seen |= {
+    i for line in dev[1:] for text in line.split("\t")[2:4] for i in tokenizer.encode(text).ids
+  }
+  row_of = np.arange(len(names))
+  own = sorted(seen - {2, 3})
+  row_of[own] = frequent[: len(own)]
+  encoded = tokenizer.encode(*new)
+  assert not {tokenizer.token_to_id("w90"), tokenizer.token_to_id("w91")} & seen
+  params = jax.tree.map(lambda leaf: leaf[0], params)
+  whole = np.array(
+    word_embeddings(initial_params("scratch", plan.model_config, plan.head, None, 0))["weight"]
+  )
+  whole[plan.sub_tables[0].rows] = word_embeddings(params)["weight"]
+  word_embeddings(params)["weight"] = whole
+  expected = classifier_function(plan.model_config, plan.head)(
+    params,
+    row_of[encoded.ids][None],
+    np.ones((1, len(encoded.ids)), np.int32),
+    np.array(encoded.type_ids)[None],
+    None,
+  )
+  np.testing.assert_allclose(predicted[40], expected[0, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "column", "message"),
+  [
+    ("a.tsv", "sentence1\na cat\n", "sentence1", "task.sequence_column = 'sentence1' is not two columns"),
+    ("a.tsv", "sentence1\na cat\n", "sentence1,sentence2", "no column 'sentence2' but sentence1, {}:1"),
+    ("a.jsonl", '{"sentence1": "a", "sentence2": 3}\n', "sentence1,sentence2", "'3' is not a text, {}:1"),
+    ("a.tsv", 'sentence1\tsentence2\n"a\tb\nc"\n', "sentence1,sentence2", "1 fields where the header has 2, {}:3"),
+  ],
+)  # fmt: skip
+def test_wrong_pairs_are_one_line(name, content, column, message, pairs, tmp_path, capsys):
+  table = tmp_path / name
+  table.write_text(content)
+  assert run_pairs(pairs, table, f"--config.task.sequence_column={column}") == 2
+  assert message.replace("{}", str(table)) in capsys.readouterr().err.splitlines()[-1]
+  assert list(tmp_path.iterdir()) == [table]

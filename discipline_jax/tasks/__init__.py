@@ -64,6 +64,8 @@ def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:
   Raises:
     UserError: a download that failed, with what to do by hand.
   """
+  if name == "custom":  # the user's own, and it would be read twice
+    return
   folder = pathlib.Path(data_dir).expanduser()
   if name == "music_composer":  # its table names the other files
     sources.ensure([folder / "music" / "maestro-v1.0.0.csv"], folder)

@@ -36,7 +36,12 @@ class Row:
 
 
 def read_table(
-  path: pathlib.Path, sequence_column: str, label_column: str | None, split_column: str | None
+  path: pathlib.Path,
+  sequence_column: str,
+  label_column: str | None,
+  split_column: str | None,
+  *,
+  tsv_quotes: bool = True,
 ) -> list[Row]:
   """Reads a whole table.
 
@@ -45,6 +50,7 @@ def read_table(
   Args:
     path: its suffix says the format: .csv, .tsv, .jsonl, or .fa, .faa, .fasta, .fna; each also with .gz or .xz.
     sequence_column, label_column, split_column: names; None: not wanted.
+    tsv_quotes: whether quotes mean in .tsv what they mean in .csv, or are characters like any other.
 
   Raises:
     UserError: with file and line.
@@ -57,8 +63,10 @@ def read_table(
   try:
     with opener(path, "rb") as file:
       lines = _decode(file, path)
-      if kind in (".csv", ".tsv"):
-        rows = list(_read_csv(lines, path, columns, "," if kind == ".csv" else "\t"))
+      if kind == ".csv":
+        rows = list(_read_csv(lines, path, columns, ","))
+      elif kind == ".tsv":
+        rows = list(_read_csv(lines, path, columns, "\t", quotes=tsv_quotes))
       elif kind == ".jsonl":
         rows = list(_read_json(lines, path, columns))
       elif kind in _FASTA:
@@ -88,10 +96,20 @@ def _decode(file: Iterable[bytes], path: pathlib.Path) -> Iterator[str]:
 
 
 def _read_csv(
-  lines: Iterable[str], path: pathlib.Path, columns: list[str | None], delimiter: str
+  lines: Iterable[str],
+  path: pathlib.Path,
+  columns: list[str | None],
+  delimiter: str,
+  *,
+  quotes: bool = True,
 ) -> Iterator[Row]:
   csv.field_size_limit(_FIELD_LIMIT)
-  reader = csv.reader(lines, delimiter=delimiter, strict=True)
+  reader = csv.reader(
+    lines,
+    delimiter=delimiter,
+    strict=True,
+    quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+  )
   header: list[str] = []
   places: list[int | None] = []
   place = f"{path}:1"
@@ -114,7 +132,8 @@ def _read_csv(
       sequence, label, split = (None if i is None else fields[i] for i in places)
       yield Row(here, sequence, label, split)
   except csv.Error as error:
-    raise UserError(f"not a CSV line ({error}), {place}; correct the line") from None
+    reason = str(error).replace("\t", "\\t")
+    raise UserError(f"not a CSV line ({reason}), {place}; correct the line") from None
 
 
 def _place(name: str, header: list[str], place: str) -> int:

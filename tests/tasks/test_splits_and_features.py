@@ -55,6 +55,91 @@ class TestDrawnParts:
       make_split({"all": 10}, 0)
 
 
+class TestStratifiedParts:
+  """Every part has each class in its share of all samples, right to within one sample."""
+
+  @pytest.mark.parametrize(
+    "counts",
+    [
+      [500, 500],
+      [970, 29, 1],
+      [2, 1, 2, 1, 500],
+      [7, 4],  # the fewest that can be split
+      [15, 14],
+      [1] * 37,
+      [203, 101, 53, 21, 17, 3],
+    ],
+  )
+  def test_shares(self, counts):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    held_out = round(len(labels) * 0.05)
+    sizes = {"train": len(labels) - 2 * held_out, "validation": held_out, "test": held_out}
+    for seed in range(50):
+      split = make_split({"all": len(labels)}, seed, strata=labels)
+      assert {name: len(part) for name, part in split.items()} == sizes, "replicas must stack"
+      np.testing.assert_array_equal(
+        np.sort(np.concatenate(list(split.values()))), np.arange(len(labels))
+      )
+      for part in split.values():
+        own = np.bincount(labels[part], minlength=len(counts))
+        assert (np.abs(own - np.array(counts) * len(part) / len(labels)) < 1).all()
+
+  def test_a_class_of_two_is_never_all_held_out(self):
+    labels = np.repeat([0, 1, 2], [30, 2, 30])
+    for seed in range(200):
+      assert 1 in labels[make_split({"all": 62}, seed, strata=labels)["train"]]
+
+  def test_every_sample_is_as_likely_in_each_part(self):
+    """Also the first and the last ones in the order of the labels."""
+    labels = np.arange(22) / 7
+    hits = np.zeros((2, 22))
+    for seed in range(2200):
+      split = make_split({"all": 22}, seed, strata=labels)
+      hits[0, split["validation"]] += 1
+      hits[1, split["test"]] += 1
+    # 100 on average; six standard deviations to each side
+    assert hits.min() > 40
+    assert hits.max() < 160
+
+  def test_values_are_spread_over_their_range(self):
+    values = np.random.default_rng(0).normal(size=1000)
+    rank = np.argsort(np.argsort(values))
+    for seed in range(20):
+      split = make_split({"all": 1000}, seed, strata=values)
+      for name in ("validation", "test"):
+        # one of each 20 in their order, so that of any 100 there are 4 to 6
+        hundreds = np.bincount(rank[split[name]] // 100, minlength=10)
+        assert hundreds.min() >= 4
+        assert hundreds.max() <= 6
+
+  def test_they_depend_on_the_seed_alone(self):
+    labels = np.arange(100) % 3
+    drawn = [make_split({"all": 100}, seed, strata=labels) for seed in (1, 1, 2)]
+    for part in ("train", "validation", "test"):
+      np.testing.assert_array_equal(drawn[0][part], drawn[1][part])
+      assert set(drawn[0][part]) != set(drawn[2][part])
+
+  def test_they_are_shuffled(self):
+    """eval.max_examples and train_fraction take the first ones."""
+    labels = np.repeat([0, 1], 500)
+    split = make_split({"all": 1000}, 0, strata=labels)
+    for part in split.values():
+      assert set(labels[part[:12]]) == {0, 1}
+    tenth = make_split({"all": 1000}, 0, train_fraction=0.1, strata=labels)
+    np.testing.assert_array_equal(tenth["train"], split["train"][:90])
+    np.testing.assert_array_equal(tenth["test"], split["test"])
+
+  def test_too_few_samples(self):
+    with pytest.raises(UserError, match="10 samples cannot be split 90/5/5"):
+      make_split({"all": 10}, 0, strata=np.arange(10))
+
+  def test_given_parts_stay_as_they_are(self):
+    parts = {"train": 5, "validation": 3}
+    free, stratified = make_split(parts, 1), make_split(parts, 1, strata=np.arange(8) % 2)
+    for part in ("train", "validation", "test"):
+      np.testing.assert_array_equal(free[part], stratified[part])
+
+
 class TestGivenParts:
   def test_they_stay_as_they_are_and_training_is_shuffled(self):
     split = make_split({"train": 50, "validation": 3, "test": 2}, seed=1)

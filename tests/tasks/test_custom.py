@@ -1,0 +1,489 @@
+"""One's own tables as a task: what is read, which symbols have rows of their own, and a whole run with predictions."""
+
+import csv
+import dataclasses
+import gzip
+import json
+import lzma
+import re
+
+import numpy as np
+import pytest
+import tokenizers
+
+from discipline_jax.errors import UserError
+from discipline_jax.main import main
+from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
+from discipline_jax.plan import make_plan
+from discipline_jax.tasks.custom import Format, custom
+from discipline_jax.tasks.features import featurise
+from tests.runs import CONFIG
+from tests.testdata import tiny
+from tests.testdata.small_files import write_model
+
+DEFAULT = Format("sequence", "label", None, "characters", "classification", False)
+
+
+def read(path, alphabet=None, metric=None, **changes):
+  return custom(str(path), dataclasses.replace(DEFAULT, **changes), alphabet, metric)
+
+
+def written(folder, content, name="a.csv"):
+  path = folder / name
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  return path
+
+
+def samples(task):
+  """Symbols as text and label of each sample, by part; `?` for a symbol that the alphabet lacks."""
+
+  def symbols(sequence):
+    names = (*task.alphabet.symbols, "?")
+    return list(sequence) if isinstance(sequence, str) else [names[i] for i in sequence]
+
+  return {
+    part: [(symbols(one.sequence), one.label) for one in examples]
+    for part, examples in task.read().items()
+  }
+
+
+TEXTS = {
+  ".csv": 'label,sequence\nyes,ACG\nno,TTGA\nyes,"ACGT\nA"\n',
+  ".tsv": "sequence\tlabel\nACG\tyes\nTTGA\tno\nACGTA\tyes\n",
+  ".jsonl": '{"sequence": "ACG", "label": "yes"}\n{"sequence": ["T", "T", "G", "A"], "label": "no"}\n'
+  '{"sequence": "ACGTA", "label": "yes", "note": null}\n',
+  ".fasta": ">a yes\nACG\n>b no\nTT\nGA\n>c yes\n\nACGT\nA\n",
+}
+
+
+class TestExamples:
+  @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+  @pytest.mark.parametrize("suffix", TEXTS)
+  def test_of_every_format_are_the_same(self, suffix, pack, tmp_path):
+    packed = {bytes: "", gzip.compress: ".gz", lzma.compress: ".xz"}[pack]
+    task = read(written(tmp_path, pack(TEXTS[suffix].encode()), f"a{suffix}{packed}"))
+    assert task.alphabet.symbols == tuple("ACGT")
+    assert (task.labels, task.metric, task.max_length) == (("no", "yes"), "accuracy", None)
+    features = featurise(task, make_vocabulary("ACGT", 9), 20)
+    np.testing.assert_array_equal(
+      features.symbols,
+      [[1, 3, 4, 5, 2, 0, 0], [1, 6, 6, 5, 3, 2, 0], [1, 3, 4, 5, 6, 3, 2]],
+    )
+    np.testing.assert_array_equal(features.labels, [1, 0, 1])
+    # [PAD] [CLS] [SEP], A C G T after the five special tokens, and [UNK]
+    np.testing.assert_array_equal(features.symbol_ids, [0, 2, 3, 5, 6, 7, 8, 1])
+    assert features.parts == {"all": 3}
+
+  @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+      ("a.csv", 'sequence,label\n"the cat",1\n" cat\tthe\nmat ",0\n'),
+      ("a.tsv", "sequence\tlabel\nthe cat\t1\ncat  the mat\t0\n"),
+      ("a.jsonl", '{"sequence": "the cat", "label": 1}\n{"sequence": ["cat","the","mat"], "label": 0}'),
+      ("a.fa", ">a 1\nthe cat\n>b 0\ncat the\nmat\n"),
+    ],
+  )  # fmt: skip
+  def test_words(self, name, content, tmp_path):
+    task = read(written(tmp_path, content, name), symbols="words")
+    assert task.alphabet.symbols == ("cat", "mat", "the")
+    assert samples(task) == {"all": [(["the", "cat"], 1), (["cat", "the", "mat"], 0)]}
+
+  @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+      ("a.csv", 'sequence,label\n10 -2 007,a\n"9,10",b\n'),
+      ("a.jsonl", '{"sequence": [10, -2, 7], "label": "a"}\n{"sequence": "9, 10", "label": "b"}'),
+      ("a.fa", ">a a\n10 -2\n7\n>b b\n9 10\n"),
+    ],
+  )
+  def test_integers_are_sorted_as_numbers(self, name, content, tmp_path):
+    task = read(written(tmp_path, content, name), symbols="integers")
+    assert task.alphabet.symbols == ("-2", "7", "9", "10")
+    assert samples(task) == {"all": [(["10", "-2", "7"], 0), (["9", "10"], 1)]}
+
+  def test_a_json_list_of_words_with_blanks(self, tmp_path):
+    lines = '{"sequence": ["C maj", 7], "label": 0}\n{"sequence": [7], "label": 1}'
+    path = written(tmp_path, lines, "a.jsonl")
+    assert read(path).alphabet.symbols == ("7", "C maj")
+    ids = featurise(read(path), make_vocabulary(["7", "C maj"], 9), 9).symbol_ids
+    np.testing.assert_array_equal(ids, [0, 2, 3, 5, 6, 1])
+
+  def test_letters_of_any_script(self, tmp_path):
+    path = written(tmp_path, "sequence,label\nδβ😀,é\nAa,ß\n")
+    task = read(path)
+    assert task.alphabet.symbols == ("A", "a", "β", "δ", "😀")
+    assert task.labels == ("ß", "é")
+    assert samples(task) == {"all": [(["δ", "β", "😀"], 1), (["A", "a"], 0)]}
+
+  @pytest.mark.parametrize("length", [50_000, 200_000])
+  def test_long_sequences(self, length, tmp_path):
+    path = written(tmp_path, f"sequence,label\n{'ACGT' * (length // 4)},1\nAC,0\n")
+    features = featurise(read(path), make_vocabulary("ACGT", 9), length + 2)
+    np.testing.assert_array_equal(features.lengths, [length + 2, 4])
+    np.testing.assert_array_equal(features.symbols[0, 1:-1], [3, 4, 5, 6] * (length // 4))
+
+
+class TestLabels:
+  @pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+      (["b", "a", "B", "b"], ("B", "a", "b")),
+      (["10", "9", "-1", "10"], ("-1", "9", "10")),
+      (["01", "1", "0", "1"], ("0", "01", "1")),
+      (["1.5", "10.5", "9"], ("1.5", "10.5", "9")),
+      ([" x ", "x", "y"], ("x", "y")),
+      (["é", "日本", "é"], ("é", "日本")),
+    ],
+  )
+  def test_classes_are_in_the_order_of_numbers_or_of_text(self, labels, classes, tmp_path):
+    content = "".join(f"A,{label}\n" for label in labels)
+    task = read(written(tmp_path, "sequence,label\n" + content))
+    assert task.labels == classes
+    assert [classes[int(one.label)] for one in task.read()["all"]] == [
+      label.strip() for label in labels
+    ]
+
+  def test_booleans_of_json(self, tmp_path):
+    lines = [json.dumps({"sequence": "A", "label": label}) for label in (True, False, True)]
+    task = read(written(tmp_path, "\n".join(lines), "a.jsonl"))
+    assert task.labels == ("False", "True")
+    assert [one.label for one in task.read()["all"]] == [1, 0, 1]
+
+  def test_values(self, tmp_path):
+    task = read(written(tmp_path, "sequence,label\nA,1e-3\nC,-2\nG, 7 \n"), kind="regression")
+    assert (task.labels, task.metric) == ((), "spearman")
+    assert [one.label for one in task.read()["all"]] == [0.001, -2, 7]
+
+  def test_the_metric_that_is_asked_for(self, tmp_path):
+    path = written(tmp_path, "sequence,label\nA,0\nC,1\n")
+    assert read(path, metric="mcc").metric == "mcc"
+    assert read(path, metric="pearson", kind="regression").metric == "pearson"
+
+
+class TestGivenParts:
+  def test_by_a_column_with_its_aliases(self, tmp_path):
+    rows = "GG,1,test\nA,0,train\nC,1,valid\nT,1,dev\nTA,0,validation\nAA,1,train\n"
+    task = read(written(tmp_path, f"sequence,label,part\n{rows}"), splits="part")
+    assert list(task.read()) == ["train", "validation", "test"]
+    assert samples(task) == {
+      "train": [(["A"], 0), (["A", "A"], 1)],
+      "validation": [(["C"], 1), (["T"], 1), (["T", "A"], 0)],
+      "test": [(["G", "G"], 1)],
+    }
+    assert task.alphabet.symbols == ("A",), "of training alone"
+
+  def test_without_a_test_part(self, tmp_path):
+    path = written(tmp_path, ">a 0 train\nA\n>b 1 dev\nC\n", "a.fa")
+    assert list(read(path, splits="any").read()) == ["train", "validation"]
+
+  @pytest.mark.parametrize("splits", [None, "part"])
+  def test_by_files(self, splits, tmp_path):
+    for name, rows in {"train": "A,0\nC,1\n", "validation": "G,1\n", "test": "A,1\n"}.items():
+      written(tmp_path, f"sequence,label\n{rows}", f"my_{name}.csv")
+    task = read(tmp_path / "my_{split}.csv", splits=splits)
+    assert samples(task) == {
+      "train": [(["A"], 0), (["C"], 1)],
+      "validation": [(["G"], 1)],
+      "test": [(["A"], 1)],
+    }
+    assert task.alphabet.symbols == ("A", "C")
+
+  def test_a_missing_one_of_the_files(self, tmp_path):
+    written(tmp_path, "sequence,label\nA,0\nC,1\n", "my_train.csv")
+    with pytest.raises(
+      UserError, match=f"No such file or directory, {tmp_path}/my_validation.csv;"
+    ):
+      read(tmp_path / "my_{split}.csv")
+
+  def test_a_class_without_a_training_sample_is_said(self, tmp_path, caplog):
+    path = written(tmp_path, "sequence,label,part\nA,0,train\nC,1,train\nC,7,dev\n")
+    assert read(path, splits="part").labels == ("0", "1", "7")
+    assert "no training sample has the class 7" in caplog.text
+
+
+class TestMistakes:
+  @pytest.mark.parametrize(
+    ("content", "changes", "message"),
+    [
+      ("A,1\n,0\n", {}, "empty sequence, {}:3; every row needs one"),
+      ("A,1\n  ,0\n", {"symbols": "words"}, "empty sequence, {}:3; every row needs one"),
+      ('1,1\n"",0\n', {"symbols": "integers"}, "empty sequence, {}:3; every row needs one"),
+      ("A,1\nC,\n", {}, "no label, {}:3; every row needs one"),
+      ("A,1\nC, \n", {"kind": "regression"}, "no label, {}:3; every row needs one"),
+      ("A,1\nC,nan\n", {"kind": "regression"}, "the label 'nan' is not a finite number, {}:3; correct the line"),
+      ("A,-inf\nC,1\n", {"kind": "regression"}, "the label '-inf' is not a finite number, {}:2; "),
+      ("A,1e39\nC,1\n", {"kind": "regression"}, "the label '1e39' is not a finite number, {}:2; "),
+      ("A,much\nC,1\n", {"kind": "regression"}, "the label 'much' is not a finite number, {}:2; "),
+      ("A,1\nC,1\n", {}, "only one class, '1', {}; set task.kind=regression, or give two classes"),
+      ("AC GT,1\n", {}, "the character ' ' in a sequence of characters, {}:2; correct the line, or set task.symbols"),
+      ("A\tC,1\n", {}, "the character '\\t' in a sequence of characters, {}:2; "),
+      ("A\0C,1\n", {}, "the character '\\x00' in a sequence of characters, {}:2; "),
+      ("A\x1bC,1\n", {}, "the character '\\x1b' in a sequence of characters, {}:2; "),
+      ("A\u200bC,1\n", {}, "the character '\\u200b' in a sequence of characters, {}:2; "),
+      ("a b\0c,1\n", {"symbols": "words"}, "the control character '\\x00' in a symbol, {}:2; correct the line"),
+      ("1 2 x,1\n", {"symbols": "integers"}, "not integers (invalid literal for int() with base 10: 'x'), {}:2; "),
+      ("1 2.0,1\n", {"symbols": "integers"}, "not integers (invalid literal for int() with base 10: '2.0'), {}:2; "),
+      ("A,1\nC,0\n", {"kind": "ranking"}, "task.kind = 'ranking' is not one of: classification, regression"),
+      ("A,1\nC,0\n", {"symbols": "bytes"}, "task.symbols = 'bytes' is not one of: characters, words, integers"),
+      ("A,1\nC,0\n", {"metric": "pearson"}, "task.metric = 'pearson' is not one of: accuracy, f1, macro_f1, mcc"),
+      ("A,1\nC,0\n", {"metric": "f1", "kind": "regression"}, "task.metric = 'f1' is not one of: spearman, pearson"),
+      ("AC,1\nAN,0\n", {"alphabet": "ACGT"}, "the symbol 'N' is not in task.alphabet, {}:3; add it, or correct"),
+      ("AC,1\nA,0\n", {"alphabet": " "}, "empty sequence, task.alphabet; every row needs one"),
+      ("1 2,1\n3,0\n", {"alphabet": "1 2", "symbols": "integers"}, "the symbol '3' is not in task.alphabet, {}:3; "),
+    ],
+  )  # fmt: skip
+  def test_are_one_line(self, content, changes, message, tmp_path):
+    path = written(tmp_path, f"sequence,label\n{content}")
+    with pytest.raises(UserError, match=re.escape(message.replace("{}", str(path)))) as raised:
+      read(path, **changes)
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == [path]
+
+  @pytest.mark.parametrize(
+    ("value", "message"),
+    [
+      (5, "the sequence '5' is neither text nor a list, {}:1; correct the line"),
+      (None, "the sequence 'None' is neither text nor a list, {}:1; correct the line"),
+      ({"a": 1}, "the sequence \"{'a': 1}\" is neither text nor a list, {}:1; correct the line"),
+      (["A", None], "'None' in a list of symbols is neither text nor a number, {}:1; correct the line"),
+      ([["A"]], "\"['A']\" in a list of symbols is neither text nor a number, {}:1; correct the line"),
+      (["A", ""], "'' in a list of symbols is neither text nor a number, {}:1; correct the line"),
+      (["A", "\n"], "the control character '\\n' in a symbol, {}:1; correct the line"),
+      ([], "empty sequence, {}:1; every row needs one"),
+    ],
+  )  # fmt: skip
+  def test_sequences_of_a_wrong_json_type(self, value, message, tmp_path):
+    path = written(tmp_path, json.dumps({"sequence": value, "label": 1}), "a.jsonl")
+    with pytest.raises(UserError, match=re.escape(message.replace("{}", str(path)))):
+      read(path)
+
+  @pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+      ("A,0,train\nC,1,dev\nC,1,Test\n", "the split 'Test' is not one of train, validation, valid, dev, test, {}:4; "),
+      ("A,0,train\nC,1,\n", "the split '' is not one of train, validation, valid, dev, test, {}:3; correct the line"),
+      ("A,0,train\nC,1,test\n", "no row of the validation part in column 'part', {}; give at least train and val"),
+      ("A,0,dev\nC,1,test\n", "no row of the train part in column 'part', {}; give at least train and validation"),
+    ],
+  )  # fmt: skip
+  def test_of_given_splits(self, rows, message, tmp_path):
+    path = written(tmp_path, f"sequence,label,part\n{rows}")
+    with pytest.raises(UserError, match=re.escape(message.replace("{}", str(path)))):
+      read(path, splits="part")
+
+  def test_no_path(self):
+    with pytest.raises(UserError, match="task.path is not set; set --config.task.path to a CSV"):
+      custom(None, DEFAULT, None, None)
+
+  def test_skip_invalid_leaves_them_out_counts_and_says_the_first(self, tmp_path, caplog):
+    path = written(tmp_path, "sequence,label\nA,1\n,1\nA C,0\nC,\nG,0\n")
+    task = read(path, skip_invalid=True)
+    assert samples(task) == {"all": [(["A"], 1), (["G"], 0)]}
+    assert f"3 rows of {path} are left out; the first: empty sequence, {path}:3;" in caplog.text
+
+  def test_skip_invalid_leaves_nothing(self, tmp_path):
+    path = written(tmp_path, "sequence,label\n,1\n,0\n")
+    with pytest.raises(UserError, match=f"no valid row, {path}; unset task.skip_invalid"):
+      read(path, skip_invalid=True)
+
+  def test_of_a_whole_run_leave_nothing(self, tmp_path, capsys):
+    path = written(tmp_path, "sequence,label\nA,1\n,0\n")
+    arguments = [
+      *("main", CONFIG, "--config.task.name=custom", f"--config.task.path={path}"),
+      *(f"--workdir={tmp_path / 'run'}", f"--config.cache_dir={tmp_path / 'cache'}"),
+    ]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.splitlines() == [
+      f"error: empty sequence, {path}:3; every row needs one"
+    ]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def planned(path, **task):
+  """The plan of a small custom run, with every token in its own row."""
+  config = tiny.get_config()
+  config.task.update(name="custom", path=str(path), **task)
+  config.train.batch_size = 4
+  config.token_map.kind = "identity"
+  return make_plan(config)
+
+
+def symbol_rows(plan, replica=0):
+  """The row of the whole embedding table that each symbol has, the unknown one last."""
+  table = plan.sub_tables[replica]
+  rows = table.rows[table.lookup][3:]
+  return dict(zip((*plan.task.alphabet.symbols, "?"), rows.tolist(), strict=True))
+
+
+class TestOpenAlphabets:
+  ROWS = "x y,0,train\ny z,1,train\nz,0,train\nx x,1,train\n"
+
+  def test_symbols_that_training_lacks_are_counted_and_unknown(self, tmp_path, caplog):
+    others = "x q q,0,dev\nx y,1,dev\nr x r z r,1,test\n"
+    path = written(tmp_path, f"sequence,label,part\n{self.ROWS}{others}")
+    plan = planned(path, splits="part", symbols="words")
+    # after [PAD] [UNK] [CLS] [SEP] [MASK]
+    assert symbol_rows(plan) == {"x": 5, "y": 6, "z": 7, "?": 1}
+    np.testing.assert_array_equal(plan.features.symbols[4], [1, 3, 6, 6, 2, 0, 0])
+    np.testing.assert_array_equal(plan.features.symbols[6], [1, 6, 3, 6, 5, 6, 2])
+    for message in (
+      "2 symbols of the validation part do not occur in training",
+      "3 symbols of the test part do not occur in training",
+    ):
+      assert [record.message for record in caplog.records].count(message) == plan.config.replicas
+    assert "symbols of the train part" not in caplog.text
+
+  def test_a_given_alphabet(self, tmp_path, caplog):
+    rows = "ACA,0,train\nCC,1,train\nA,0,train\nC,0,train\nAGN,1,dev\n"
+    path = written(tmp_path, f"sequence,label,part\n{rows}")
+    plan = planned(path, splits="part", alphabet="ACGT")
+    # G is in the alphabet but not in training, N is in neither
+    assert symbol_rows(plan) == {"A": 5, "C": 6, "G": 1, "T": 1, "?": 1}
+    np.testing.assert_array_equal(plan.features.symbols[4, :5], [1, 3, 5, 7, 2])
+    assert "2 symbols of the validation part do not occur in training" in caplog.text
+
+  def test_each_replica_has_the_symbols_of_its_own_training_part(self, tmp_path, caplog):
+    """Each sample has a word of its own."""
+    path = written(tmp_path, "sequence,label\n" + "".join(f"w{i:02},{i % 2}\n" for i in range(40)))
+    plan = planned(path, symbols="words")
+    trained = [set(split["train"].tolist()) for split in plan.splits]
+    assert [len(part) for part in trained] == [36, 36]
+    assert trained[0] != trained[1]
+    for replica, part in enumerate(trained):
+      assert symbol_rows(plan, replica) == {
+        **{f"w{i:02}": 5 + i if i in part else 1 for i in range(40)},
+        "?": 1,
+      }
+    assert caplog.text.count("2 symbols of the validation part do not occur in training") == 2
+    assert caplog.text.count("2 symbols of the test part do not occur in training") == 2
+
+  def test_train_fraction_decides_too(self, tmp_path):
+    path = written(tmp_path, "sequence,label\n" + "".join(f"w{i:02},{i % 2}\n" for i in range(40)))
+    plan = planned(path, symbols="words", train_fraction=0.25)
+    rows = symbol_rows(plan)
+    assert {name for name, row in rows.items() if row != 1} == {
+      f"w{i:02}" for i in plan.splits[0]["train"]
+    }
+    assert len(plan.splits[0]["train"]) == 9
+
+  @pytest.mark.parametrize(
+    ("sequences", "symbols", "expected"),
+    [
+      # the tokenizer knows them one by one: its own ids
+      (["cat dog", "a mat"], "words", ["a", "cat", "dog", "mat"]),
+      (["db", "ca"], "characters", ["a", "b", "c", "d"]),
+      (["3 1", "2 0"], "integers", ["0", "1", "2", "3"]),
+      # it knows one of them not at all, or two as the same, or in two pieces: the first ordinary ids
+      (["cat qux", "dog"], "words", 3),
+      (["aA", "b"], "characters", 3),
+      (["10 1", "2"], "integers", 3),
+      (["cat-dog", "a"], "words", 2),
+    ],
+  )
+  def test_ids_of_a_tokenizer(self, sequences, symbols, expected, tmp_path):
+    write_model(tmp_path)
+    vocabulary = load_vocabulary(tmp_path, 300)
+    if isinstance(expected, int):  # the ids after the five special tokens
+      expected = list(range(5, 5 + expected))
+    else:
+      tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+      expected = [tokenizer.token_to_id(token) for token in expected]
+    rows = "".join(f"{sequence},{i}\n" for i, sequence in enumerate(sequences))
+    task = read(written(tmp_path, "sequence,label\n" + rows), symbols=symbols)
+    ids = featurise(task, vocabulary, 20).symbol_ids
+    np.testing.assert_array_equal(ids, [0, 2, 3, *expected, 1])
+    assert len(set(ids.tolist())) == len(ids)
+
+  @pytest.mark.parametrize("count", [295, 296, 400])
+  def test_more_symbols_than_the_vocabulary_has(self, count, tmp_path):
+    """It has 300 tokens, five of them special."""
+    write_model(tmp_path)
+    vocabulary = load_vocabulary(tmp_path, 300)
+    rows = "".join(f"n{i},{i % 2}\n" for i in range(count))
+    task = read(written(tmp_path, "sequence,label\n" + rows), symbols="words")
+    if count == 295:
+      np.testing.assert_array_equal(
+        np.sort(featurise(task, vocabulary, 20).symbol_ids[3:-1]), range(5, 300)
+      )
+      return
+    with pytest.raises(
+      UserError, match=f"the task has {count} symbols, but the model's vocabulary 295 ordinary"
+    ):
+      featurise(task, vocabulary, 20)
+
+  def test_more_symbols_than_a_new_model_has(self, tmp_path):
+    rows = "".join(f"n{i},{i % 2}\n" for i in range(60))
+    with pytest.raises(
+      UserError, match="vocab_size = 64 is less than the task's 60 symbols .* at least 65"
+    ):
+      planned(written(tmp_path, "sequence,label\n" + rows), symbols="words")
+
+  def test_70000_symbols_stay_apart(self, tmp_path):
+    """More than two bytes can number."""
+    rows = "".join(f"{i},{i % 2}\n" for i in range(70_000))
+    task = read(written(tmp_path, "sequence,label\n" + rows), symbols="integers")
+    features = featurise(task, make_vocabulary(task.alphabet.symbols, 70_005), 3)
+    np.testing.assert_array_equal(features.symbols[:, 1], np.arange(70_000) + 3)
+
+  def test_stratified_parts(self, tmp_path):
+    """Of 60 samples three are held out for each part: two of the large class, one of the small."""
+    path = written(
+      tmp_path, "sequence,label\n" + "".join(f"A,{int(i % 3 == 0)}\n" for i in range(60))
+    )
+    plan = planned(path)
+    for split in plan.splits:
+      counts = {
+        part: np.bincount(plan.features.labels[own], minlength=2).tolist()
+        for part, own in split.items()
+      }
+      assert counts == {"train": [36, 18], "validation": [2, 1], "test": [2, 1]}
+
+  def test_too_few_samples(self, tmp_path):
+    path = written(tmp_path, "sequence,label\n" + "A,0\nC,1\n" * 5)
+    with pytest.raises(UserError, match="10 samples cannot be split 90/5/5; give at least 11"):
+      planned(path)
+
+
+def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path):
+  """Values of sentences: the share of the word `good`."""
+  rng = np.random.default_rng(0)
+  with (tmp_path / "mine.jsonl").open("w") as file:
+    for _ in range(48):
+      words = rng.choice(["good", "bad", "so", "so-so"], 6).tolist()
+      row = {"text": " ".join(words), "value": words.count("good") / 6}
+      file.write(json.dumps(row) + "\n")
+  arguments = [
+    *("main", CONFIG, f"--workdir={tmp_path / 'run'}", f"--config.cache_dir={tmp_path / 'cache'}"),
+    "--config.task.sequence_column=text",
+  ]
+  training = [
+    *("--config.task.name=custom", "--config.task.symbols=words", "--config.task.kind=regression"),
+    *("--config.task.label_column=value", f"--config.task.path={tmp_path / 'mine.jsonl'}"),
+    *("--config.replicas=1", "--config.train.steps=3", "--config.train.batch_size=8"),
+  ]
+  assert main([*arguments, *training]) == 0
+  new = [
+    {"text": "good bad so"},
+    {"text": ["good", "bad", "so"], "value": "ignored"},
+    {"text": "fine poor"},
+    {"text": "other words"},
+    {"text": "good bad"},
+    {"text": "good " * 100},
+  ]
+  lines = [json.dumps(row) for row in new]
+  lines.insert(1, "")
+  (tmp_path / "new.jsonl").write_text("\n".join(lines) + "\n")
+  predicting = [
+    *("--config.mode=predict", f"--config.task.path={tmp_path / 'new.jsonl'}"),
+    f"--config.predict.output={tmp_path / 'out.csv'}",
+  ]
+  assert main([*arguments, *predicting]) == 0
+  with (tmp_path / "out.csv").open(newline="") as file:
+    rows = list(csv.reader(file))
+  assert rows[0] == ["line", "prediction"]
+  assert [row[0] for row in rows[1:]] == ["1", "3", "4", "5", "6", "7"]
+  values = [float(row[1]) for row in rows[1:]]
+  assert np.isfinite(values).all()
+  assert values[0] == values[1], "a list of words is the words"
+  assert values[2] == values[3], "all unseen words are one symbol"
+  assert values[2] != values[4]
