@@ -2,8 +2,8 @@
 
   python benchmarks/start_up.py --config=dna_splice --config.data_dir=DATA --config.model.checkpoint=DIR
 
-The first start compiles and the later ones find the programs kept. All arguments are a run's; its workdirs and cache are
-temporary. Prints a table and writes start_up.json.
+The first start compiles and the later ones find the programs kept. All arguments are those of a run; its workdirs and
+cache are temporary. Prints the seconds and writes start_up.json.
 """
 
 import json
