@@ -13,6 +13,7 @@ from absl import logging
 from discipline_jax.errors import UserError
 
 Record = TypeVar("Record")
+Sample = TypeVar("Sample")
 _UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 
@@ -168,21 +169,21 @@ def upper(sequence: str) -> str:
 
 def keep_valid(
   records: Iterable[Record],
-  read: Callable[[Record], Example],
+  read: Callable[[Record], Sample],
   skip_invalid: bool,
   path: pathlib.Path,
-) -> list[Example]:
+) -> list[Sample]:
   """Reads each record; one that raises UserError ends the run, or is left out and counted with `skip_invalid`."""
-  examples, errors = [], []
+  samples, errors = [], []
   for record in records:
     try:
-      examples.append(read(record))
+      samples.append(read(record))
     except UserError as error:
       if not skip_invalid:
         raise
       errors.append(error)
   if errors:
     logging.warning("%d samples of %s are left out; the first: %s", len(errors), path, errors[0])
-  if not examples:
+  if not samples:
     raise UserError(f"no valid sample, {path}; unset task.skip_invalid to see why")
-  return examples
+  return samples

@@ -11,7 +11,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, Task
+from discipline_jax.tasks.base import Alphabet, Example, Task, keep_valid
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS
 from discipline_jax.tasks.tables import Row, read_table
 
@@ -139,21 +139,14 @@ def read_rows(
   path: pathlib.Path, form: Format, *, labelled: bool = True
 ) -> list[tuple[Row, Sequence[str], str]]:
   """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line."""
-  result, errors = [], []
   label_column, split_column = (form.label_column, form.splits) if labelled else (None, None)
-  for row in read_table(path, form.sequence_column, label_column, split_column):
-    try:
-      symbols = split_symbols(row.sequence, form.symbols, row.place)
-      result.append((row, symbols, _label(row, form) if labelled else ""))
-    except UserError as error:
-      if not form.skip_invalid:
-        raise
-      errors.append(error)
-  if errors:
-    logging.warning("%d rows of %s are left out; the first: %s", len(errors), path, errors[0])
-  if not result:
-    raise UserError(f"no valid row, {path}; unset task.skip_invalid to see why")
-  return result
+
+  def read(row: Row) -> tuple[Row, Sequence[str], str]:
+    symbols = split_symbols(row.sequence, form.symbols, row.place)
+    return row, symbols, _label(row, form) if labelled else ""
+
+  rows = read_table(path, form.sequence_column, label_column, split_column)
+  return keep_valid(rows, read, form.skip_invalid, path)
 
 
 def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:

@@ -279,11 +279,11 @@ class TestMistakes:
     path = written(tmp_path, "sequence,label\nA,1\n,1\nA C,0\nC,\nG,0\n")
     task = read(path, skip_invalid=True)
     assert samples(task) == {"all": [(["A"], 1), (["G"], 0)]}
-    assert f"3 rows of {path} are left out; the first: empty sequence, {path}:3;" in caplog.text
+    assert f"3 samples of {path} are left out; the first: empty sequence, {path}:3;" in caplog.text
 
   def test_skip_invalid_leaves_nothing(self, tmp_path):
     path = written(tmp_path, "sequence,label\n,1\n,0\n")
-    with pytest.raises(UserError, match=f"no valid row, {path}; unset task.skip_invalid"):
+    with pytest.raises(UserError, match=f"no valid sample, {path}; unset task.skip_invalid"):
       read(path, skip_invalid=True)
 
   def test_of_a_whole_run_leave_nothing(self, tmp_path, capsys):
