@@ -12,9 +12,9 @@ import pathlib
 import sys
 
 import numpy as np
-from ml_collections import ConfigDict
 from scipy import stats
 
+from discipline_jax import defaults
 from discipline_jax.plan import make_plan
 
 
@@ -23,8 +23,11 @@ def main() -> None:
   if len(directories) != 2:
     sys.exit(__doc__)
   results = [json.loads((path / "result.json").read_text()) for path in directories]
-  split = make_plan(ConfigDict(json.loads((directories[0] / "config.json").read_text()))).splits[0]
-  sizes = {"validation": len(split.validation), "test": len(split.test)}
+  config = defaults.finetune()  # also has the fields that an older run did not know
+  with config.ignore_type():
+    config.update(json.loads((directories[0] / "config.json").read_text()))
+  split = make_plan(config).splits[0]
+  sizes = {part: len(split[part]) for part in ("validation", "test")}
   num_samples = sum(sizes.values())
   pooled = [
     sum(np.array(result[part]["runs"]) * size for part, size in sizes.items()) / num_samples

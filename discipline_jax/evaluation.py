@@ -6,7 +6,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from scipy.special import log_softmax
 
 from discipline_jax.plan import Plan
 from discipline_jax.tasks.metrics import predictions, score, vote
@@ -91,7 +90,7 @@ def measure(plan: Plan, indices: np.ndarray, logits: np.ndarray) -> Measured:
   task, labels = plan.task, plan.features.labels[indices]
   predicted = predictions(logits, len(task.labels))
   if task.labels:
-    losses = -log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+    losses = np.logaddexp.reduce(logits, axis=-1) - logits[np.arange(len(labels)), labels]
     collapsed = len(np.unique(predicted)) == 1
   else:
     losses = np.square(predicted - labels)

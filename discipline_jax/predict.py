@@ -11,7 +11,6 @@ import jax
 import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
-from scipy.special import softmax
 from tqdm import tqdm
 
 from discipline_jax.errors import UserError
@@ -199,7 +198,7 @@ def _params(
 def _write(path: pathlib.Path, saved: Saved, places: list[str], logits: np.ndarray) -> None:
   labels = saved.task.labels
   predicted = predictions(logits, len(labels))
-  probabilities = softmax(logits, axis=-1)
+  probabilities = np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
   temporary = path.with_suffix(".csv.tmp")
   with temporary.open("w", encoding="utf-8", newline="") as file:
     writer = csv.writer(file)

@@ -83,7 +83,10 @@ def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninte
   )[0]
   names = [f"p_{label}" for label in plan.task.labels]
   ours = np.array([[float(row[name]) for name in names] for row in rows], np.float32)
-  np.testing.assert_array_equal(ours, softmax(logits, axis=-1))
+  np.testing.assert_array_equal(
+    ours, np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
+  )
+  np.testing.assert_allclose(ours, softmax(logits, axis=-1), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
