@@ -36,6 +36,7 @@ def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
     "--config.model.init=scratch",
     "--config.train.steps=2",
     "--config.train.batch_size=8",
+    "--config.train.grad_accumulation=1",  # two parts take longer to compile
     "--config.replicas=1",
     f"--workdir={tmp_path / 'run'}",
     f"--config.cache_dir={small / 'cache'}",

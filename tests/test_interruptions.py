@@ -46,17 +46,17 @@ def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
   assert len(set(steps)) == len(steps), "a step is logged twice"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path, number, code):
+def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path):
   whole, _, _ = uninterrupted
   shutil.copytree(whole.parent / "cache", tmp_path / "cache")
-  process = start(tmp_path / "stopped")
-  wait_for_step(tmp_path / "stopped", 5)
-  process.send_signal(number)
-  found, _, stderr = finish(process)
-  assert found == code, stderr
-  assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
-  assert "Traceback" not in stderr
+  for step, number, code in ((5, signal.SIGTERM, 75), (20, signal.SIGINT, 130)):
+    process = start(tmp_path / "stopped")
+    wait_for_step(tmp_path / "stopped", step)
+    process.send_signal(number)
+    found, _, stderr = finish(process)
+    assert found == code, stderr
+    assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
+    assert "Traceback" not in stderr
   code, _, stderr = finish(start(tmp_path / "stopped"))
   assert code == 0, stderr
   assert "Going on from step" in stderr

@@ -106,20 +106,3 @@ def test_help(capsys):
   stdout = capsys.readouterr().out
   assert "--config" in stdout
   assert "dry-run" in stdout
-
-
-def test_a_real_checkpoint_on_real_files(shared, tmp_path, capsys):
-  name = "dna_splice"
-  arguments = [
-    f"--config={name}",
-    f"--config.data_dir={shared / 'data'}",
-    f"--config.model.checkpoint={shared / 'models' / 'bert-tiny-uncased'}",
-    "--config.train.steps=2",
-    "--config.train.batch_size=8",
-    "--config.replicas=1",
-    "--config.eval.max_examples=8",
-    f"--workdir={tmp_path / 'run'}",
-    f"--config.cache_dir={tmp_path}",
-  ]
-  assert main(["main", *arguments]) == 0
-  assert f"{name} (accuracy)" in capsys.readouterr().out
