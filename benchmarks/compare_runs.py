@@ -23,9 +23,7 @@ def main() -> None:
   if len(directories) != 2:
     sys.exit(__doc__)
   results = [json.loads((path / "result.json").read_text()) for path in directories]
-  config = defaults.finetune()  # also has the fields that an older run did not know
-  with config.ignore_type():
-    config.update(json.loads((directories[0] / "config.json").read_text()))
+  config = defaults.read(json.loads((directories[0] / "config.json").read_text()))
   split = make_plan(config).splits[0]
   sizes = {part: len(split[part]) for part in ("validation", "test")}
   num_samples = sum(sizes.values())

@@ -104,3 +104,11 @@ def shifted_glue(task: str) -> ConfigDict:
   config.train.epochs = 3
   config.eval.select = "last"
   return config
+
+
+def read(fields: dict) -> ConfigDict:
+  """The config of a run from what its config.json holds; a field that an older run did not know has its default."""
+  config = finetune()
+  with config.ignore_type():
+    config.update(fields)
+  return config

@@ -130,7 +130,7 @@ def make_plan(
     ],
     checkpoint=checkpoint,
     model_config=model_config,
-    head=Classifier(len(task.labels) or 1),
+    head=Classifier(task.num_outputs),
     dtype=DTYPES[config.model.dtype],
     mesh=mesh,
     batches=batches,

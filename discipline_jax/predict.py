@@ -131,7 +131,7 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
   features = featurise(task, vocabulary, saved.max_length)
   edges = np.append(saved.lengths[saved.lengths < saved.max_length], saved.max_length)
   lengths = edges[np.searchsorted(edges, features.lengths)]
-  width = max(int(lengths.max()), features.symbols.shape[1])
+  width = int(lengths.max())
   symbols = np.pad(features.symbols, ((0, 0), (0, width - features.symbols.shape[1])))
   params, lookup = _params(
     saved, replica, checkpoint, model_config, vocabulary, features.symbol_ids
@@ -152,7 +152,7 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
   )
   compact = dataclasses.replace(model_config, vocab_size=word_embeddings(params)["weight"].shape[1])
   forward = classifier_function(
-    compact, Classifier(len(task.labels) or 1), DTYPES[saved.config.model.dtype]
+    compact, Classifier(task.num_outputs), DTYPES[saved.config.model.dtype]
   )
   with tqdm(
     total=len(examples), unit="row", dynamic_ncols=True, disable=not sys.stderr.isatty()
@@ -184,7 +184,7 @@ def _params(
     return params, lookup
   # A new text may have tokens that training did not see: their rows are what they were before it.
   before = initial_params(
-    saved.config.model.init, model_config, Classifier(len(saved.task.labels) or 1), checkpoint, seed
+    saved.config.model.init, model_config, Classifier(saved.task.num_outputs), checkpoint, seed
   )
   table = np.array(word_embeddings(before)["weight"])
   table[rows] = word_embeddings(params)["weight"]

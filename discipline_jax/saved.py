@@ -111,9 +111,6 @@ def read_model(workdir: pathlib.Path) -> Saved:
     raise UserError(
       f"no finished run in {workdir}; give the --workdir of a fine-tuning that has ended"
     ) from None
-  config = defaults.finetune()
-  with config.ignore_type():
-    config.update(fields)
   alphabet = description["alphabet"]
   if alphabet is not None:
     alphabet = Alphabet(
@@ -132,7 +129,7 @@ def read_model(workdir: pathlib.Path) -> Saved:
     bracketed=description["bracketed"],
   )
   return Saved(
-    config,
+    defaults.read(fields),
     result,
     task,
     description["max_length"],

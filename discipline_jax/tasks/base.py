@@ -91,6 +91,11 @@ class Task:
   stratified: bool = False
   vote: str | None = None
 
+  @property
+  def num_outputs(self) -> int:
+    """What a model gives for a sample: a logit for each class, or one value."""
+    return len(self.labels) or 1
+
 
 # Indices into a task's samples, by part.
 Split = Mapping[str, np.ndarray]

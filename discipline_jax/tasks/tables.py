@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from discipline_jax.errors import UserError
+from discipline_jax.tasks.fasta import parse
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _FASTA = (".fa", ".faa", ".fasta", ".fna")
@@ -177,33 +178,13 @@ def _read_json(
 def _read_fasta(
   lines: Iterable[str], path: pathlib.Path, columns: list[str | None]
 ) -> Iterator[Row]:
-  header: list[str] | None = None
-  place: str = ""
-  sequence: list[str] = []
-
-  def row() -> Row:
-    assert header is not None
-    wanted = sum(column is not None for column in columns)
-    if len(header) < wanted:
+  wanted = sum(column is not None for column in columns)
+  for record in parse((line.strip() for line in lines), path):
+    words, place = record.header.split(), f"{path}:{record.line}"
+    if len(words) < wanted:
       raise UserError(
-        f"{len(header)} words in a header that needs {wanted}, {place}; write `>name label split`"
+        f"{len(words)} words in a header that needs {wanted}, {place}; write `>name label split`"
       )
-    label = header[1] if columns[1] is not None else None
-    return Row(
-      place, "\n".join(sequence), label, header[wanted - 1] if columns[2] is not None else None
-    )
-
-  for number, line in enumerate(lines, 1):
-    line = line.strip()
-    if line.startswith(">"):
-      if header is not None:
-        yield row()
-      header, place, sequence = line[1:].split(), f"{path}:{number}", []
-    elif header is not None:
-      sequence.append(line)
-    elif line:
-      raise UserError(
-        f"expected a line `>name ...`, got {line[:40]!r}, {path}:{number}; give a FASTA file"
-      )
-  if header is not None:
-    yield row()
+    label = words[1] if columns[1] is not None else None
+    split = words[wanted - 1] if columns[2] is not None else None
+    yield Row(place, "\n".join(record.lines), label, split)
