@@ -1,27 +1,30 @@
 """Runs a trained model over samples and scores it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from discipline_jax.plan import Plan
+from discipline_jax.tasks.features import Features
 from discipline_jax.tasks.metrics import predictions, score, vote
 from discipline_jax.training.sharding import BATCH, put, replicated
 from discipline_jax.training.steps import DeviceData
 
 
-def device_data(plan: Plan, group: slice) -> DeviceData:
-  """The samples, and a group's token maps and seeds, whole on every device."""
-  whole, features = replicated(plan.mesh), plan.features
+def place_samples(
+  mesh: Mesh, features: Features, lookups: Sequence[np.ndarray], seeds: Sequence[int]
+) -> DeviceData:
+  """The samples, and the token maps and seeds of some replicas, whole on every device."""
+  whole = replicated(mesh)
   return DeviceData(
     symbols=put(features.symbols, whole),
     segments=None if features.segments is None else put(features.segments, whole),
     labels=put(features.labels, whole),
-    lookup=put(np.stack([sub_table.lookup for sub_table in plan.sub_tables[group]]), whole),
-    seeds=put(np.array(plan.seeds[group], np.int32), whole),
+    lookup=put(np.stack(lookups), whole),
+    seeds=put(np.array(seeds, np.int32), whole),
   )
 
 

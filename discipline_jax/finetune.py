@@ -1,11 +1,11 @@
 """Fine-tunes a model on a task, for one or several replicas (seeds) at once."""
 
 import contextlib
-import dataclasses
 import math
 import pathlib
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import jax
@@ -16,8 +16,7 @@ from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
 from discipline_jax.describe import describe
-from discipline_jax.evaluation import Measured, device_data, measure, place_batch, predict
-from discipline_jax.models.config import ModelConfig
+from discipline_jax.evaluation import Measured, measure, place_batch, place_samples, predict
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
 from discipline_jax.plan import Plan, make_plan
@@ -34,7 +33,7 @@ from discipline_jax.training.sharding import (
 )
 from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState, first_best, replica_groups, update_best
-from discipline_jax.training.steps import make_eval_step, make_train_step
+from discipline_jax.training.steps import DeviceData, make_eval_step, make_train_step
 from discipline_jax.versions import versions
 from discipline_jax.workdir import Workdir
 
@@ -102,16 +101,21 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
   started = time.perf_counter()
   config, mesh = plan.config, plan.mesh
   optimizer = make_optimizer(config.train, plan.num_steps)
-  compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
-  forward = classifier_function(compact, plan.head, plan.dtype)
+  forward = classifier_function(plan.trained_config, plan.head, plan.dtype)
   groups = replica_groups(len(plan.seeds))
-  shapes = [abstract_state(plan, compact, optimizer, group) for group in groups]
+  shapes = [abstract_state(plan, optimizer, group) for group in groups]
   best_shapes = [place(mesh, jax.eval_shape(first_best, shape)) for shape in shapes]
   best_shardings = state_shardings(mesh, best_shapes[0])
   data = [device_data(plan, group) for group in groups]
   compiled_step = make_train_step(forward, optimizer, mesh, shapes[0])
   eval_step = make_eval_step(forward, mesh, shapes[0].params)
   take_best = jax.jit(update_best, donate_argnums=0, out_shardings=best_shardings)
+  # Compiled, or read from the cache, while the weights are read.
+  indices, length = plan.batches.at(0, groups[0])
+  lowered = compiled_step.lower(shapes[0], data[0], place_batch(mesh, indices), length)
+  background = ThreadPoolExecutor(max_workers=1)
+  compilation = background.submit(lowered.compile)
+  background.shutdown(wait=False)
 
   def start() -> dict:
     states = [initial_state(plan, optimizer, group) for group in groups]
@@ -163,6 +167,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     both = saved or initial or start()
     states, bests = both["states"], both["bests"]
     del saved, initial, both  # the first update gives their memory back
+    compilation.result()
     with contextlib.closing(MetricsLog(run.path, first_step)) as log:
       states, examples_per_second = loop.run(
         states,
@@ -174,7 +179,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
         every=loop.Every(
           config.train.log_every_steps, config.eval.every_steps, config.checkpoint.every_steps
         ),
-        schedule=make_schedule(config.train, plan.num_steps),
+        schedule=jax.jit(make_schedule(config.train, plan.num_steps)),
         log=log,
         checkpoints=checkpoints,
         signals=signals,
@@ -224,16 +229,25 @@ def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: sl
   return jax.jit(create, out_shardings=shardings)(params)
 
 
-def abstract_state(
-  plan: Plan, config: ModelConfig, optimizer: optax.GradientTransformation, group: slice
-) -> TrainState:
-  """Shapes and shardings of `initial_state`; `config` is the model's with as many rows as are trained."""
+def abstract_state(plan: Plan, optimizer: optax.GradientTransformation, group: slice) -> TrainState:
+  """Shapes and shardings of `initial_state`."""
   num_replicas = len(plan.seeds[group])
+  params = abstract_params(plan.model_config, plan.head)
+  table = word_embeddings(params)
+  table["weight"] = jax.ShapeDtypeStruct(
+    (plan.trained_config.vocab_size, *table["weight"].shape[1:]), table["weight"].dtype
+  )
   params = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct((num_replicas, *leaf.shape), leaf.dtype),
-    abstract_params(config, plan.head),
+    params,
   )
   return place(plan.mesh, jax.eval_shape(partial(TrainState.create, optimizer=optimizer), params))
+
+
+def device_data(plan: Plan, group: slice) -> DeviceData:
+  """The samples, and the token maps and seeds of a group of replicas, whole on every device."""
+  lookups = [sub_table.lookup for sub_table in plan.sub_tables[group]]
+  return place_samples(plan.mesh, plan.features, lookups, plan.seeds[group])
 
 
 def _by_seed(seeds: list[int], params: list[dict]) -> dict[int, dict]:

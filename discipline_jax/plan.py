@@ -67,6 +67,11 @@ class Plan:
   batches: Batches
   num_steps: int
 
+  @property
+  def trained_config(self) -> ModelConfig:
+    """Sizes of the model that is trained: its embedding table has the rows that the task can reach."""
+    return dataclasses.replace(self.model_config, vocab_size=len(self.sub_tables[0].rows))
+
 
 def make_plan(
   config: ConfigDict, devices: Sequence[jax.Device] | None = None, *, download: bool = False
@@ -96,7 +101,8 @@ def make_plan(
   features = cached(
     pathlib.Path(config.cache_dir).expanduser() / "features",
     task.files,
-    [config.task.to_dict(), max_length, vocabulary.fingerprint()],
+    # All that is read is encoded, however much of it is trained on.
+    [config.task.to_dict() | {"train_fraction": None}, max_length, vocabulary.fingerprint()],
     lambda: featurise(task, vocabulary, max_length),
   )
   lengths = round_up(features.lengths)

@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from discipline_jax.errors import UserError
+from discipline_jax.evaluation import place_samples
 from discipline_jax.evaluation import predict as predict_logits
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
@@ -27,8 +28,9 @@ from discipline_jax.tasks.custom import encode, read_rows, task_format
 from discipline_jax.tasks.features import featurise
 from discipline_jax.tasks.metrics import predictions
 from discipline_jax.tasks.tables import read_table
-from discipline_jax.training.sharding import make_mesh, put, replicated, state_shardings
-from discipline_jax.training.steps import DeviceData, make_eval_step
+from discipline_jax.training.sharding import make_mesh, put, state_shardings
+from discipline_jax.training.steps import make_eval_step
+from discipline_jax.whole_files import whole_file
 
 
 def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
@@ -131,25 +133,18 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
   features = featurise(task, vocabulary, saved.max_length)
   edges = np.append(saved.lengths[saved.lengths < saved.max_length], saved.max_length)
   lengths = edges[np.searchsorted(edges, features.lengths)]
-  width = int(lengths.max())
-  symbols = np.pad(features.symbols, ((0, 0), (0, width - features.symbols.shape[1])))
+  padding = ((0, 0), (0, int(lengths.max()) - features.symbols.shape[1]))
+  features = dataclasses.replace(
+    features,
+    symbols=np.pad(features.symbols, padding),
+    segments=None if features.segments is None else np.pad(features.segments, padding),
+  )
   params, lookup = _params(
     saved, replica, checkpoint, model_config, vocabulary, features.symbol_ids
   )
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
   params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
   params = put(params, state_shardings(mesh, params))
-  whole = replicated(mesh)
-  segments = features.segments
-  if segments is not None:
-    segments = np.pad(segments, ((0, 0), (0, width - segments.shape[1])))
-  data = DeviceData(
-    symbols=put(symbols, whole),
-    segments=None if segments is None else put(segments, whole),
-    labels=put(features.labels, whole),
-    lookup=put(lookup[None], whole),
-    seeds=put(np.zeros(1, np.int32), whole),
-  )
   compact = dataclasses.replace(model_config, vocab_size=word_embeddings(params)["weight"].shape[1])
   forward = classifier_function(
     compact, Classifier(task.num_outputs), DTYPES[saved.config.model.dtype]
@@ -161,7 +156,7 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
       mesh,
       make_eval_step(forward, mesh, params),
       params,
-      data,
+      place_samples(mesh, features, [lookup], [saved.seeds[replica]]),
       np.arange(len(examples))[None],
       lengths,
       saved.config.eval.batch_size,
@@ -199,8 +194,7 @@ def _write(path: pathlib.Path, saved: Saved, places: list[str], logits: np.ndarr
   labels = saved.task.labels
   predicted = predictions(logits, len(labels))
   probabilities = np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
-  temporary = path.with_suffix(".csv.tmp")
-  with temporary.open("w", encoding="utf-8", newline="") as file:
+  with whole_file(path, text=True) as file:
     writer = csv.writer(file)
     writer.writerow(["line", "prediction", *(f"p_{label}" for label in labels)])
     for place, prediction, row in zip(places, predicted, probabilities, strict=True):
@@ -209,4 +203,3 @@ def _write(path: pathlib.Path, saved: Saved, places: list[str], logits: np.ndarr
         writer.writerow([line, labels[prediction], *(float(p) for p in row)])
       else:
         writer.writerow([line, float(prediction)])
-  temporary.replace(path)

@@ -13,12 +13,13 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from ml_collections import ConfigDict
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.plan import Plan
 from discipline_jax.tasks.base import Alphabet, Task
+from discipline_jax.whole_files import whole_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +80,8 @@ def write_model(workdir: pathlib.Path, plan: Plan, params: Mapping[int, dict]) -
       ".".join(map(str, path)): np.ascontiguousarray(leaf)
       for path, leaf in flatten_dict(one).items()
     }
-    temporary = folder / f".{seed}.tmp"
-    save_file({**arrays, "rows": sub_table.rows, "lookup": sub_table.lookup}, temporary)
-    temporary.replace(folder / f"{seed}.safetensors")
+    with whole_file(folder / f"{seed}.safetensors") as file:
+      file.write(save({**arrays, "rows": sub_table.rows, "lookup": sub_table.lookup}))
   task = plan.task
   description = {
     "name": task.name,
@@ -95,9 +95,8 @@ def write_model(workdir: pathlib.Path, plan: Plan, params: Mapping[int, dict]) -
     "lengths": np.unique(plan.lengths).tolist(),
     "seeds": plan.seeds,
   }
-  temporary = folder / ".task.json.tmp"
-  temporary.write_text(json.dumps(description) + "\n", encoding="utf-8")
-  temporary.replace(folder / "task.json")
+  with whole_file(folder / "task.json", text=True) as file:
+    file.write(json.dumps(description) + "\n")
 
 
 def read_model(workdir: pathlib.Path) -> Saved:

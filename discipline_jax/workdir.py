@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import pathlib
 
 import jax
@@ -10,6 +9,7 @@ from flax import traverse_util
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.whole_files import whole_file
 
 # Where files lie does not change what a run computes.
 _PLACES = ("data_dir", "cache_dir")
@@ -95,12 +95,8 @@ class Workdir:
   def _write(self, name: str, content: dict) -> None:
     if jax.process_index() != 0:
       return
-    temporary = self.path / f".{name}.tmp"
-    with temporary.open("w", encoding="utf-8") as file:
+    with whole_file(self.path / name, text=True) as file:
       file.write(json.dumps(content, indent=2) + "\n")
-      file.flush()
-      os.fsync(file.fileno())
-    temporary.replace(self.path / name)
 
 
 def _flat(tree: dict) -> dict:

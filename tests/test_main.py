@@ -1,7 +1,9 @@
 """Whole runs: what they write and print."""
 
 import json
+import logging
 
+import jax
 import pytest
 
 from discipline_jax.main import main
@@ -87,6 +89,15 @@ class TestOutputs:
     workdir, _, _ = uninterrupted
     assert main(["main", CONFIG, f"--workdir={workdir}", "--config.train.steps=61"]) == 2
     assert "train.steps is 61, but the run in this workdir has 60" in capsys.readouterr().err
+
+
+def test_the_step_that_is_compiled_ahead_is_the_one_that_trains(tmp_path, caplog):
+  arguments = ["--config.replicas=1", "--config.train.steps=1", f"--config.cache_dir={tmp_path}"]
+  with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
+    assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", *arguments]) == 0
+  steps = [line for line in caplog.messages if "XLA compilation of jit(step)" in line]
+  # That of evaluation: of the other thread, which compiles the training step, nothing is logged.
+  assert len(steps) == 1, steps
 
 
 @pytest.mark.parametrize("name", ["quickstart", "configs/quickstart.py", "./configs/quickstart"])

@@ -1,7 +1,6 @@
 """A finished run's model over new files."""
 
 import csv
-import dataclasses
 import json
 
 import jax
@@ -11,7 +10,8 @@ import pytest
 import tokenizers
 from scipy.special import softmax
 
-from discipline_jax.evaluation import device_data, predict
+from discipline_jax.evaluation import predict
+from discipline_jax.finetune import device_data
 from discipline_jax.main import main
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
@@ -70,8 +70,9 @@ def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninte
   plan, replica, _, rows = predicted
   params = best_params(uninterrupted[0], replica)
   group = slice(replica, replica + 1)
-  compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
-  step = make_eval_step(classifier_function(compact, plan.head, plan.dtype), plan.mesh, params)
+  step = make_eval_step(
+    classifier_function(plan.trained_config, plan.head, plan.dtype), plan.mesh, params
+  )
   logits = predict(
     plan.mesh,
     step,
@@ -160,10 +161,11 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
 
   plan = make_plan(read_model(pairs / "run").config)
   params = best_params(pairs / "run", 0)
-  compact = dataclasses.replace(plan.model_config, vocab_size=len(plan.sub_tables[0].rows))
   logits = predict(
     plan.mesh,
-    make_eval_step(classifier_function(compact, plan.head, plan.dtype), plan.mesh, params),
+    make_eval_step(
+      classifier_function(plan.trained_config, plan.head, plan.dtype), plan.mesh, params
+    ),
     params,
     device_data(plan, slice(0, 1)),
     np.arange(40)[None],

@@ -84,10 +84,5 @@ class SubTable:
   def whole(cls, symbol_rows: Int32[np.ndarray, " symbols"], vocab_size: int) -> "SubTable":
     return cls(np.arange(vocab_size, dtype=np.int32), symbol_rows.astype(np.int32))
 
-  def cut(self, table: Float[jax.Array, "vocab hidden"]) -> Float[jax.Array, "rows hidden"]:
-    return table[self.rows]
-
-  def write_back(
-    self, table: Float[jax.Array, "vocab hidden"], trained: Float[jax.Array, "rows hidden"]
-  ) -> Float[jax.Array, "vocab hidden"]:
-    return table.at[self.rows].set(trained)
+  def cut(self, table: Float[jax.Array, "vocab hidden"]) -> Float[np.ndarray, "rows hidden"]:
+    return np.asarray(table)[self.rows]

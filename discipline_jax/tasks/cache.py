@@ -3,9 +3,7 @@
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
-import secrets
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 from absl import logging
 
 from discipline_jax.tasks.features import Features
+from discipline_jax.whole_files import whole_file
 
 # Part of every name: to be raised when the same files are encoded in another way.
 _VERSION = 1
@@ -61,13 +60,8 @@ def _save(path: pathlib.Path, features: Features) -> None:
   arrays: dict[str, Any] = {
     name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)
   }
-  temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
-  try:
-    with temporary.open("wb") as file:
-      np.savez(file, parts=json.dumps(features.parts), **arrays)
-    os.replace(temporary, path)
-  finally:
-    temporary.unlink(missing_ok=True)
+  with whole_file(path) as file:
+    np.savez(file, parts=json.dumps(features.parts), **arrays)
 
 
 def _load(path: pathlib.Path) -> Features:

@@ -16,7 +16,6 @@ import lzma
 import os
 import pathlib
 import queue
-import secrets
 import shutil
 import stat
 import threading
@@ -31,6 +30,7 @@ from absl import logging
 from tqdm import tqdm
 
 from discipline_jax.errors import UserError
+from discipline_jax.whole_files import whole_file
 
 # Bytes; more than any archive below needs, so that one that declares more is not the published one.
 MOST_UNPACKED = 4 << 30
@@ -201,7 +201,8 @@ def unpack(archive: pathlib.Path, members: Mapping[str, pathlib.Path]) -> None:
     for name, entry in held.items():
       if stat.S_ISLNK(entry.external_attr >> 16):
         raise zipfile.BadZipFile(f"{name} is a link")
-      with opened.open(entry) as packed, _whole(members[name]) as file:
+      members[name].parent.mkdir(parents=True, exist_ok=True)
+      with opened.open(entry) as packed, whole_file(members[name]) as file:
         shutil.copyfileobj(packed, file)
 
 
@@ -214,26 +215,13 @@ def _split_mrpc(path: pathlib.Path) -> None:
     pairs, ids = (path.with_name(name).read_bytes() for name in names)
     header, *lines = pairs.splitlines(keepends=True)
     held_out = {tuple(line.split()) for line in ids.splitlines()}
-    with _whole(path) as file:
+    with whole_file(path) as file:
       file.write(header)
       file.writelines(
         line
         for line in lines
         if (tuple(line.split(b"\t")[1:3]) in held_out) == (path.name == "dev.tsv")
       )
-
-
-@contextlib.contextmanager
-def _whole(path: pathlib.Path) -> Iterator[BinaryIO]:
-  """A file to write that is at `path` once it is whole, and nowhere if that fails."""
-  path.parent.mkdir(parents=True, exist_ok=True)
-  part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-  try:
-    with part.open("xb") as file:
-      yield file
-    part.replace(path)
-  finally:
-    part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ import pathlib
 import jax
 from tensorboardX import SummaryWriter
 
+from discipline_jax.whole_files import whole_file
+
 
 class MetricsLog:
   """Appends flat JSON objects, one a line.
@@ -27,9 +29,8 @@ class MetricsLog:
           break  # the line that a kill cut short
         if record["step"] <= first_step and record["split"] != "test":
           kept.append(line + "\n")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    temporary.replace(path)
+    with whole_file(path, text=True) as file:
+      file.write("".join(kept))
     self._file = path.open("a", encoding="utf-8")
     self._events = SummaryWriter(str(workdir / "events"), purge_step=first_step + 1)
 

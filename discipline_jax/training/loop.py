@@ -107,8 +107,9 @@ def run(
       values = settle()
       if due(every.log):
         bar.set_postfix(loss=f"{float(values['loss'].mean()):.4f}", refresh=False)
+        rate = float(schedule(step - 1))
         for replica, loss in enumerate(values["loss"]):
-          norm, rate = float(values["grad_norm"][replica]), float(schedule(step - 1))
+          norm = float(values["grad_norm"][replica])
           log.write(step, "train", replica, loss=float(loss), grad_norm=norm, learning_rate=rate)
       if due(every.evaluate):
         evaluate(state, step)

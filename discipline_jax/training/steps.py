@@ -163,7 +163,9 @@ def _over_replicas(function: Callable, *stacked):
   if (
     jax.tree.leaves(stacked)[0].shape[0] == 1
   ):  # a batched product of one is slower than a product on CPU
-    return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], stacked)))
+    # As primitives: of the hundreds of indexings that this would be, each takes a while to trace.
+    alone = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), stacked)
+    return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), function(*alone))
   return jax.vmap(function)(*stacked)
 
 
