@@ -20,9 +20,13 @@ TESTDATA = pathlib.Path(__file__).parent / "testdata"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compilation_cache(tmp_path_factory):
-  """Tests share compiled programs, within one run only."""
-  jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("xla")))
+def _home(tmp_path_factory):
+  """A home directory of the tests' own: they share compiled programs, within one run only."""
+  home = tmp_path_factory.mktemp("home")
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("HOME", str(home))
+    jax.config.update("jax_compilation_cache_dir", str(home / ".cache" / "discipline_jax" / "xla"))
+    yield
 
 
 @pytest.fixture(scope="session")

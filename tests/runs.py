@@ -21,7 +21,6 @@ def start(
       "discipline_jax.main",
       CONFIG,
       f"--workdir={workdir}",
-      f"--config.cache_dir={workdir.parent / 'cache'}",
       *arguments,
     ],
     env={**os.environ, "XLA_FLAGS": "", **(environment or {})},

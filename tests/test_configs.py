@@ -39,7 +39,6 @@ def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
     "--config.train.grad_accumulation=1",  # two parts take longer to compile
     "--config.replicas=1",
     f"--workdir={tmp_path / 'run'}",
-    f"--config.cache_dir={small / 'cache'}",
   ]
   if name == "custom":
     arguments += [f"--config.task.path={small / 'mine.csv'}"]

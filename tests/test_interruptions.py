@@ -5,7 +5,6 @@ import json
 import pathlib
 import random
 import re
-import shutil
 import signal
 
 import jax
@@ -26,7 +25,6 @@ def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
 
 def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
   whole, _, _ = uninterrupted
-  shutil.copytree(whole.parent / "cache", tmp_path / "cache")
   workdir = tmp_path / "killed"
   for _ in range(2):
     process = start(workdir)
@@ -48,7 +46,6 @@ def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
 
 def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path):
   whole, _, _ = uninterrupted
-  shutil.copytree(whole.parent / "cache", tmp_path / "cache")
   for step, number, code in ((5, signal.SIGTERM, 75), (20, signal.SIGINT, 130)):
     process = start(tmp_path / "stopped")
     wait_for_step(tmp_path / "stopped", step)
@@ -77,7 +74,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
         "main",
         CONFIG,
         f"--workdir={workdir}",
-        f"--config.cache_dir={tmp_path}",
         "--config.train.learning_rate=1e30",
         "--config.replicas=1",
       ]
@@ -96,7 +92,7 @@ def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   uninterrupted, tmp_path, capsys, monkeypatch, caplog
 ):
   """In this process, on the eight virtual devices: stop at step 15, spoil that checkpoint, go on from 14."""
-  arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}", f"--config.cache_dir={tmp_path}"]
+  arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}"]
   calls = itertools.count(1)
   with monkeypatch.context() as patch:
     patch.setattr(Signals, "received", lambda _: signal.SIGTERM if next(calls) == 15 else 0)

@@ -76,12 +76,7 @@ class TestOutputs:
   def test_a_finished_run_is_shown_and_not_run_again(self, uninterrupted, capsys):
     workdir, stdout, _ = uninterrupted
     before = (workdir / "result.json").stat().st_mtime_ns
-    assert (
-      main(
-        ["main", CONFIG, f"--workdir={workdir}", f"--config.cache_dir={workdir.parent / 'cache'}"]
-      )
-      == 0
-    )
+    assert main(["main", CONFIG, f"--workdir={workdir}"]) == 0
     assert capsys.readouterr().out == stdout
     assert (workdir / "result.json").stat().st_mtime_ns == before
 
@@ -92,7 +87,7 @@ class TestOutputs:
 
 
 def test_the_step_that_is_compiled_ahead_is_the_one_that_trains(tmp_path, caplog):
-  arguments = ["--config.replicas=1", "--config.train.steps=1", f"--config.cache_dir={tmp_path}"]
+  arguments = ["--config.replicas=1", "--config.train.steps=1"]
   with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
     assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", *arguments]) == 0
   steps = [line for line in caplog.messages if "XLA compilation of jit(step)" in line]

@@ -130,7 +130,7 @@ def test_a_workdir_that_cannot_be_made(tmp_path, capsys):
 def test_two_processes_in_one_workdir(tmp_path, capsys):
   with (tmp_path / ".lock").open("w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    assert main(["main", CONFIG, f"--workdir={tmp_path}", f"--config.cache_dir={tmp_path}"]) == 2
+    assert main(["main", CONFIG, f"--workdir={tmp_path}"]) == 2
   assert "another process works in" in capsys.readouterr().err
 
 
@@ -149,11 +149,7 @@ def test_broken_weights_leave_the_workdir_to_the_corrected_run(shared, tmp_path,
       f"--config.data_dir={shared / 'data'}",
       "--config.replicas=1",
     ),
-    *(
-      f"--workdir={tmp_path / 'run'}",
-      f"--config.cache_dir={tmp_path}",
-      "--config.train.steps=1",
-    ),
+    *(f"--workdir={tmp_path / 'run'}", "--config.train.steps=1"),
   ]
   assert main([*arguments, f"--config.model.checkpoint={checkpoint}"]) == 2
   assert "not a whole safetensors file" in capsys.readouterr().err

@@ -27,7 +27,6 @@ def run(workdir, table, output, *arguments) -> int:
     [
       *("main", CONFIG, "--config.mode=predict", f"--workdir={workdir}"),
       *(f"--config.task.path={table}", f"--config.predict.output={output}"),
-      f"--config.cache_dir={workdir.parent / 'cache'}",
       *arguments,
     ]
   )
@@ -136,7 +135,6 @@ def pairs(tmp_path_factory):
     *(f"--config.model.checkpoint={folder / 'model'}", "--config.token_map.kind=frequent"),
     *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
     *("--config.train.learning_rate=0.01", f"--workdir={folder / 'run'}"),
-    f"--config.cache_dir={folder / 'cache'}",
   ]
   assert main(arguments) == 0
   return folder

@@ -2,12 +2,16 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
+from discipline_jax.plan import make_plan
 from discipline_jax.tasks import cache
 from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import Features
+from tests.testdata import tiny
+from tests.testdata.small_files import write_data
 
 
 def features(value: int = 3, segments: bool = False) -> Features:
@@ -74,3 +78,16 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(source, tmp_path, 
   (tmp_path / "c").write_text("a file")
   assert cached(tmp_path / "c", [source], [], features).symbols[0, 0] == 3
   assert "The features are not kept" in caplog.text
+
+
+def test_a_share_of_the_training_part_is_encoded_with_the_rest(tmp_path, monkeypatch):
+  monkeypatch.setattr(cache, "_WORTH", 3)
+  write_data(tmp_path)
+  config = tiny.get_config()
+  config.task.name = "dna_splice"
+  config.data_dir, config.cache_dir = str(tmp_path), str(tmp_path / "c")
+  whole = make_plan(config, jax.devices()[:1])
+  config.task.train_fraction, config.train.batch_size = 0.5, 8
+  part = make_plan(config, jax.devices()[:1])
+  assert len(part.splits[0]["train"]) < len(whole.splits[0]["train"])
+  assert len(list((tmp_path / "c" / "features").iterdir())) == 1
