@@ -2,6 +2,7 @@
 
 import errno
 import pathlib
+from logging import LogRecord, getLogger
 from typing import Any
 
 import orbax.checkpoint as ocp
@@ -15,6 +16,8 @@ class Checkpoints:
 
   def __init__(self, directory: pathlib.Path):
     self._directory = directory
+    for logger in (logging.get_absl_logger(), getLogger("asyncio")):
+      logger.addFilter(_is_said_once)
     options = ocp.CheckpointManagerOptions(
       max_to_keep=2, cleanup_tmp_directories=True, enable_async_checkpointing=True
     )
@@ -57,7 +60,7 @@ class Checkpoints:
     self._guard(self._manager.wait_until_finished)
 
   def close(self) -> None:
-    self._manager.close()
+    self._guard(self._manager.close)
 
   def _guard(self, write) -> None:
     try:
@@ -71,6 +74,11 @@ class Checkpoints:
       raise RunFailed(
         f"the disk is full, {self._directory}; the last whole checkpoint is {last}; free space and run again"
       ) from error
+
+
+def _is_said_once(record: LogRecord) -> bool:
+  """False for what Orbax logs of an exception that it raises as well: hundreds of lines for a full disk."""
+  return not (record.exc_info and (record.name == "asyncio" or "orbax" in record.pathname))
 
 
 def _first_line(error: Exception) -> str:
