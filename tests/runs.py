@@ -1,13 +1,27 @@
 """Starts whole runs in processes of their own, as a user does."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+
+import jax
+import pytest
 
 CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny.py'}"
+
+
+@contextlib.contextmanager
+def one_device() -> Iterator[None]:
+  """Runs within this process use one device of the eight: their programs compile in half the time."""
+  devices = jax.devices()[:1]
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(jax, "devices", lambda: devices)
+    yield
 
 
 def start(

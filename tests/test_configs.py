@@ -3,10 +3,10 @@
 import json
 import pathlib
 
-import jax
 import pytest
 
 from discipline_jax.main import main
+from tests.runs import one_device
 from tests.testdata.small_files import write_data, write_model
 
 NAMES = sorted(
@@ -26,9 +26,7 @@ def small(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*TASKS, "custom"])
-def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
-  one = jax.devices()[:1]
-  monkeypatch.setattr(jax, "devices", lambda: one)  # compiles faster than for eight
+def test_runs_on_small_files(name, small, tmp_path, capsys):
   arguments = [
     f"--config={name}",
     f"--config.data_dir={small}",
@@ -42,7 +40,8 @@ def test_runs_on_small_files(name, small, tmp_path, capsys, monkeypatch):
   ]
   if name == "custom":
     arguments += [f"--config.task.path={small / 'mine.csv'}"]
-  assert main(["main", *arguments]) == 0
+  with one_device():
+    assert main(["main", *arguments]) == 0
   result = json.loads((tmp_path / "run" / "result.json").read_text())
   assert result["task"] == name
   assert len(result["validation"]["runs"]) == 1

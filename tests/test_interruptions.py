@@ -14,7 +14,7 @@ import pytest
 
 from discipline_jax.main import main
 from discipline_jax.training.signals import Signals
-from tests.runs import CONFIG, finish, last_step, start, wait_for_step
+from tests.runs import CONFIG, finish, last_step, one_device, start, wait_for_step
 
 
 def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
@@ -68,18 +68,9 @@ def same_results(workdir, whole):
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
   workdir = tmp_path / "diverged"
-  assert (
-    main(
-      [
-        "main",
-        CONFIG,
-        f"--workdir={workdir}",
-        "--config.train.learning_rate=1e30",
-        "--config.replicas=1",
-      ]
-    )
-    == 3
-  )
+  arguments = ["--config.train.learning_rate=1e30", "--config.replicas=1"]
+  with one_device():
+    assert main(["main", CONFIG, f"--workdir={workdir}", *arguments]) == 3
   last_line = capsys.readouterr().err.splitlines()[-1]
   assert re.match(
     r"error: the training loss is \[.*\] and the gradient's norm \[.*\] at step \d+; ", last_line

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from discipline_jax.main import main
-from tests.runs import CONFIG
+from tests.runs import CONFIG, one_device
 
 
 class TestOutputs:
@@ -88,7 +88,7 @@ class TestOutputs:
 
 def test_the_step_that_is_compiled_ahead_is_the_one_that_trains(tmp_path, caplog):
   arguments = ["--config.replicas=1", "--config.train.steps=1"]
-  with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
+  with one_device(), jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
     assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", *arguments]) == 0
   steps = [line for line in caplog.messages if "XLA compilation of jit(step)" in line]
   # That of evaluation: of the other thread, which compiles the training step, nothing is logged.

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from discipline_jax.main import main
-from tests.runs import CONFIG
+from tests.runs import CONFIG, one_device
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,7 @@ def test_broken_weights_leave_the_workdir_to_the_corrected_run(shared, tmp_path,
     ),
     *(f"--workdir={tmp_path / 'run'}", "--config.train.steps=1"),
   ]
-  assert main([*arguments, f"--config.model.checkpoint={checkpoint}"]) == 2
-  assert "not a whole safetensors file" in capsys.readouterr().err
-  assert main([*arguments, f"--config.model.checkpoint={good}"]) == 0
+  with one_device():
+    assert main([*arguments, f"--config.model.checkpoint={checkpoint}"]) == 2
+    assert "not a whole safetensors file" in capsys.readouterr().err
+    assert main([*arguments, f"--config.model.checkpoint={good}"]) == 0

@@ -18,7 +18,7 @@ from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.plan import make_plan
 from discipline_jax.saved import read_model
 from discipline_jax.training.steps import make_eval_step
-from tests.runs import CONFIG
+from tests.runs import CONFIG, one_device
 from tests.testdata.small_files import write_data, write_model
 
 
@@ -136,7 +136,8 @@ def pairs(tmp_path_factory):
     *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
     *("--config.train.learning_rate=0.01", f"--workdir={folder / 'run'}"),
   ]
-  assert main(arguments) == 0
+  with one_device():
+    assert main(arguments) == 0
   return folder
 
 

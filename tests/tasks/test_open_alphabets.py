@@ -12,7 +12,7 @@ from discipline_jax.main import main
 from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
 from discipline_jax.plan import make_plan
 from discipline_jax.tasks.features import featurise
-from tests.runs import CONFIG
+from tests.runs import CONFIG, one_device
 from tests.tasks.own_tables import read, written
 from tests.testdata import tiny
 from tests.testdata.small_files import write_model
@@ -180,7 +180,8 @@ def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path):
     *("--config.task.label_column=value", f"--config.task.path={tmp_path / 'mine.jsonl'}"),
     *("--config.replicas=1", "--config.train.steps=3", "--config.train.batch_size=8"),
   ]
-  assert main([*arguments, *training]) == 0
+  with one_device():
+    assert main([*arguments, *training]) == 0
   new = [
     {"text": "good bad so"},
     {"text": ["good", "bad", "so"], "value": "ignored"},
@@ -196,7 +197,8 @@ def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path):
     *("--config.mode=predict", f"--config.task.path={tmp_path / 'new.jsonl'}"),
     f"--config.predict.output={tmp_path / 'out.csv'}",
   ]
-  assert main([*arguments, *predicting]) == 0
+  with one_device():
+    assert main([*arguments, *predicting]) == 0
   with (tmp_path / "out.csv").open(newline="") as file:
     rows = list(csv.reader(file))
   assert rows[0] == ["line", "prediction"]
