@@ -30,11 +30,14 @@ def export(workdir, output, *arguments) -> int:
 
 def predict(workdir, table, output, *arguments) -> list[dict[str, str]]:
   with one_device():
-    assert 0 == main(
-      [
-        *("main", CONFIG, "--config.mode=predict", f"--workdir={workdir}"),
-        *(f"--config.task.path={table}", f"--config.predict.output={output}", *arguments),
-      ]
+    assert (
+      main(
+        [
+          *("main", CONFIG, "--config.mode=predict", f"--workdir={workdir}"),
+          *(f"--config.task.path={table}", f"--config.predict.output={output}", *arguments),
+        ]
+      )
+      == 0
     )
   with output.open() as file:
     return list(csv.DictReader(file))
@@ -79,14 +82,14 @@ def texts(tmp_path_factory):
   write_data(folder)
   write_model(folder / "model")
   with one_device():
-    assert 0 == main(
+    assert main(
       [
         *("main", "--config=glue_cola", f"--config.data_dir={folder}", f"--workdir={folder / 'run'}"),
         *(f"--config.model.checkpoint={folder / 'model'}", "--config.model.init=scratch"),
         *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
         "--config.train.learning_rate=0.01",
       ]
-    )  # fmt: skip
+    ) == 0  # fmt: skip
   return folder
 
 

@@ -77,15 +77,13 @@ class ModelConfig:
     return self.max_position_embeddings - self.first_position
 
   @property
-  def layer_groups(self) -> list[list[int]]:
-    """For each of the `num_hidden_layers` layers, which of the network's own layers it runs, in turn."""
-    groups = self.num_hidden_groups or self.num_hidden_layers
+  def layer_order(self) -> list[int]:
+    """Which of the network's own layers are run, one after the other: ALBERT's come again and again."""
+    groups, inner = self.num_hidden_groups or self.num_hidden_layers, self.inner_group_num
     return [
-      [
-        depth * groups // self.num_hidden_layers * self.inner_group_num + inner
-        for inner in range(self.inner_group_num)
-      ]
+      depth * groups // self.num_hidden_layers * inner + layer
       for depth in range(self.num_hidden_layers)
+      for layer in range(inner)
     ]
 
   @property

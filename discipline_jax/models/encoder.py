@@ -27,7 +27,7 @@ class EncoderOutput:
   Attributes:
     last_hidden_state: [batch, length, hidden], or [batch, 1, hidden] with `first_only`.
     pooler_output: [batch, hidden], tanh of a dense layer on the first position; None without a pooler.
-    hidden_states: None, or the embeddings and every layer's output, num_hidden_layers + 1 arrays.
+    hidden_states: None, or the embeddings and the output of every layer that is run.
     attentions: None, or every layer's attention weights after softmax [batch, heads, length, length].
   """
 
@@ -87,19 +87,18 @@ class Encoder(nnx.Module):
       token_type_ids = jnp.zeros_like(ids)
     mask = None if attention_mask is None else attention_mask.astype(bool)
     allowed = None if mask is None else mask[:, None, None, :]
-    groups = self.config.layer_groups
-    keys = _split(dropout_key, 1 + sum(map(len, groups)))
-    x = self.embeddings(ids, token_type_ids, mask, keys.pop(0)).astype(self.dtype)
+    order = self.config.layer_order
+    keys = _split(dropout_key, len(order) + 1)
+    x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
     x = self.encoder.project(x)
     hidden_states, attentions = [x], []
-    for group in groups:
-      for layer in group:
-        is_last = len(keys) == 1
-        x, weights = self.encoder.layer[layer](
-          x, allowed, keys.pop(0), num_queries=1 if first_only and is_last else None
-        )
-        attentions.append(weights)
+    for layer, key in zip(order, keys[1:], strict=True):
+      is_last = len(hidden_states) == len(order)
+      x, weights = self.encoder.layer[layer](
+        x, allowed, key, num_queries=1 if first_only and is_last else None
+      )
       hidden_states.append(x)
+      attentions.append(weights)
     return EncoderOutput(
       last_hidden_state=x,
       pooler_output=None if self.pooler is None else self.pooler(x),
@@ -145,8 +144,7 @@ class Layers(nnx.Module):
       self.embedding_hidden_mapping_in = Linear(
         config.embedding_size, config.hidden_size, std=config.initializer_range, rngs=rngs
       )
-    num_layers = 1 + max(map(max, config.layer_groups))
-    self.layer = nnx.List([Layer(config, rngs) for _ in range(num_layers)])
+    self.layer = nnx.List([Layer(config, rngs) for _ in range(max(config.layer_order) + 1)])
 
   def project(self, x: jax.Array) -> jax.Array:
     """ALBERT's step from the width of the embeddings to that of the layers."""

@@ -33,8 +33,13 @@ def params(model) -> dict[str, np.ndarray]:
   }
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+  ("family", "head"),
+  [
+    *(("bert_relu", head) for head in HEADS),
+    *((f, h) for f in FAMILIES[1:] for h in ("none", "classifier", "lm")),
+  ],
+)
 def test_load_save_load_gives_identical_tensors(family, head, testdata, tmp_path, caplog):
   model = models.load(str(testdata / "families" / family), HEADS[head], seed=3)
   models.save(model, tmp_path / "a")
