@@ -85,6 +85,9 @@ def finetune() -> ConfigDict:
       "predict": {  # mode = predict: task.path over the model of a finished --workdir
         "output": placeholder(str),  # a .csv file
       },
+      "export": {  # mode = export: the model of a finished --workdir
+        "output": placeholder(str),  # a directory, in Hugging Face's format
+      },
       "mesh": {  # devices along each axis; -1: all that the others leave
         "data": -1,
         "fsdp": 1,

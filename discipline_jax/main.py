@@ -15,11 +15,12 @@ from absl import flags, logging
 from ml_collections import ConfigDict, config_flags
 
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.export import export
 from discipline_jax.finetune import finetune
 from discipline_jax.predict import predict
 from discipline_jax.training.signals import Stopped
 
-_MODES = {"finetune": finetune, "predict": predict}
+_MODES = {"finetune": finetune, "predict": predict, "export": export}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -91,11 +91,11 @@ def make_plan(
   checkpoint, model_config, vocabulary = model_parts(config, task)
   max_length = config.task.max_length
   if max_length is None:
-    max_length = task.max_length or model_config.max_position_embeddings
-  if not 3 <= max_length <= model_config.max_position_embeddings:
+    max_length = task.max_length or model_config.max_length
+  if not 3 <= max_length <= model_config.max_length:
     raise UserError(
-      f"task.max_length = {max_length} is not from 3 to the model's max_position_embeddings ="
-      f" {model_config.max_position_embeddings}; set task.max_length"
+      f"task.max_length = {max_length} is not from 3 to the {model_config.max_length} positions that the model has;"
+      " set task.max_length"
     )
 
   features = cached(

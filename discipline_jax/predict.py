@@ -19,7 +19,7 @@ from discipline_jax.evaluation import predict as predict_logits
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.heads import Classifier
-from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
+from discipline_jax.models.initialise import SubTable, word_embeddings
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.plan import DTYPES, model_parts, token_map
 from discipline_jax.saved import Saved, read_model
@@ -59,11 +59,10 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
       f"predict.output = {output!r} is not a .csv file in a folder that exists; set --config.predict.output"
     )
   places, examples = _read(pathlib.Path(source).expanduser(), saved, config)
-  scores = saved.result["validation"]["runs"]
-  replica = int(np.argmax(scores))
-  seed = saved.seeds[replica]
+  replica = saved.best
+  seed, score = saved.seeds[replica], saved.result["validation"]["runs"][replica]
   summary = (
-    f"{len(examples)} rows of {source} by the replica with seed {seed} ({saved.task.metric} {scores[replica]:.1f} on"
+    f"{len(examples)} rows of {source} by the replica with seed {seed} ({saved.task.metric} {score:.1f} on"
     f" validation) of {workdir}"
   )
   if dry_run:
@@ -173,20 +172,16 @@ def _params(
   symbol_ids: np.ndarray,
 ) -> tuple[dict, np.ndarray]:
   """A replica's parameters, and for every symbol of the new samples the place of its row in their embedding table."""
-  seed = saved.seeds[replica]
-  params, rows, lookup = saved.weights(seed)
   if saved.task.alphabet is not None:
+    params, _, lookup = saved.weights(saved.seeds[replica])
     return params, lookup
-  # A new text may have tokens that training did not see: their rows are what they were before it.
-  before = initial_params(
-    saved.config.model.init, model_config, Classifier(saved.task.num_outputs), checkpoint, seed
-  )
-  table = np.array(word_embeddings(before)["weight"])
-  table[rows] = word_embeddings(params)["weight"]
+  # A new text may have tokens that training did not see.
+  params = saved.whole_params(replica, checkpoint, model_config)
   # Some maps depend on which tokens the run had.
   table_of_ids = token_map(saved.config, vocabulary, saved.symbol_ids, replica)
   sub_table = SubTable.reachable(table_of_ids[symbol_ids])
-  word_embeddings(params)["weight"] = table[sub_table.rows]
+  embeddings = word_embeddings(params)
+  embeddings["weight"] = sub_table.cut(embeddings["weight"])
   return params, sub_table.lookup
 
 

@@ -17,6 +17,9 @@ from safetensors.numpy import load_file, save
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.heads import Classifier
+from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.plan import Plan
 from discipline_jax.tasks.base import Alphabet, Task
 from discipline_jax.whole_files import whole_file
@@ -47,6 +50,29 @@ class Saved:
   pairs: bool
   symbol_ids: np.ndarray
   folder: pathlib.Path
+
+  @property
+  def best(self) -> int:
+    """The replica with the highest validation score."""
+    return int(np.argmax(self.result["validation"]["runs"]))
+
+  def whole_params(
+    self, replica: int, checkpoint: pathlib.Path | None, config: ModelConfig
+  ) -> dict:
+    """A replica's parameters with the whole embedding table: rows that were not trained are what the run began with.
+
+    Args:
+      replica: its number.
+      checkpoint, config: of the run, see `plan.model_parts`.
+    """
+    seed = self.seeds[replica]
+    params, rows, _ = self.weights(seed)
+    head = Classifier(self.task.num_outputs)
+    before = initial_params(self.config.model.init, config, head, checkpoint, seed)
+    table = np.array(word_embeddings(before)["weight"])
+    table[rows] = word_embeddings(params)["weight"]
+    word_embeddings(params)["weight"] = table
+    return params
 
   def weights(self, seed: int) -> tuple[dict, np.ndarray, np.ndarray]:
     """A replica's parameters with the trained rows of the word embeddings, their numbers, and each symbol's place."""

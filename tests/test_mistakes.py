@@ -71,7 +71,7 @@ from tests.runs import CONFIG, one_device
     ([CONFIG, "--config.task.train_fraction=1.5"], "task.train_fraction = 1.5 is not in (0, 1]"),
     (
       [CONFIG, "--config.task.max_length=65"],
-      "task.max_length = 65 is not from 3 to the model's max_position_embeddings = 64",
+      "task.max_length = 65 is not from 3 to the 64 positions that the model has",
     ),
     ([CONFIG, "--config.mesh.data=3"], "mesh of data=3, fsdp=1, tensor=1 does not fit 8 device(s)"),
   ],

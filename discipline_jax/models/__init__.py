@@ -1,16 +1,29 @@
-"""BERT-like encoders in Flax NNX, loaded from Hugging Face's checkpoints."""
+"""BERT, RoBERTa and ALBERT in Flax NNX, from and to Hugging Face's checkpoints."""
 
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder, EncoderOutput
-from discipline_jax.models.heads import Classifier, SequenceClassifier
+from discipline_jax.models.heads import (
+  Classifier,
+  Head,
+  MultipleChoice,
+  Pretraining,
+  Span,
+  TokenClassifier,
+)
 from discipline_jax.models.huggingface import load
+from discipline_jax.models.save import save
 
 __all__ = [
   "Classifier",
   "Encoder",
   "EncoderOutput",
+  "Head",
   "ModelConfig",
-  "SequenceClassifier",
+  "MultipleChoice",
+  "Pretraining",
+  "Span",
+  "TokenClassifier",
   "load",
   "read_config",
+  "save",
 ]

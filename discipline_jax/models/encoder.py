@@ -1,10 +1,12 @@
-"""The BERT encoder (Devlin et al. 2019) in Flax NNX, under Hugging Face's parameter names.
+"""The encoder of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and ALBERT (Lan et al. 2020) in Flax NNX.
 
 The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its name in a checkpoint of
-`transformers.BertModel`: `encoder.layer.0.attention.self.query.weight`.
+`transformers.BertModel`: `encoder.layer.0.attention.self.query.weight`. What the other families call it is told in
+`models.names`.
 """
 
 import dataclasses
+import pathlib
 from functools import partial
 
 import jax
@@ -24,13 +26,13 @@ class EncoderOutput:
 
   Attributes:
     last_hidden_state: [batch, length, hidden], or [batch, 1, hidden] with `first_only`.
-    pooler_output: [batch, hidden], tanh of a dense layer on the first position.
-    hidden_states: None, or the embeddings and every layer's output, num_hidden_layers + 1 arrays.
+    pooler_output: [batch, hidden], tanh of a dense layer on the first position; None without a pooler.
+    hidden_states: None, or the embeddings and the output of every layer that is run.
     attentions: None, or every layer's attention weights after softmax [batch, heads, length, length].
   """
 
   last_hidden_state: Float[Array, "batch length hidden"]
-  pooler_output: Float[Array, "batch hidden"]
+  pooler_output: Float[Array, "batch hidden"] | None
   hidden_states: tuple[jax.Array, ...] | None = None
   attentions: tuple[jax.Array, ...] | None = None
 
@@ -38,12 +40,20 @@ class EncoderOutput:
 class Encoder(nnx.Module):
   """Token ids in, one vector a token out. `dtype` is the dtype of the arithmetic; weights stay float32."""
 
-  def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32):
+  def __init__(
+    self,
+    config: ModelConfig,
+    *,
+    rngs: nnx.Rngs,
+    dtype: jnp.dtype = jnp.float32,
+    add_pooling_layer: bool = True,
+  ):
     self.config = config
     self.dtype = dtype
+    self.source: pathlib.Path | None = None  # the checkpoint that `models.load` took it from
     self.embeddings = Embeddings(config, rngs)
     self.encoder = Layers(config, rngs)
-    self.pooler = Pooler(config, rngs)
+    self.pooler = Pooler(config, rngs) if add_pooling_layer else None
 
   def __call__(
     self,
@@ -60,33 +70,38 @@ class Encoder(nnx.Module):
 
     Args:
       ids: rows of the word-embedding table.
-      attention_mask: 1 for tokens, 0 for padding; all ones by default.
-      token_type_ids: segment of each token; zeros by default.
+      attention_mask: 1 for tokens, 0 for padding; all ones by default. RoBERTa's positions are counted over the
+        tokens that it marks (in transformers, over those that are not `pad_token_id`).
+      token_type_ids: segment of each token; zeros by default, and for a model of one segment.
       dropout_key: one PRNG key; None turns dropout off.
       first_only: let the last layer compute the first position alone. What a classifier reads is the
         same, and the rest of that layer's queries and its feed-forward network are not paid for.
       output_hidden_states: keep every layer's output.
       output_attentions: keep every layer's attention weights.
     """
-    if ids.shape[1] > self.config.max_position_embeddings:
+    if ids.shape[1] > self.config.max_length:
       raise ValueError(
-        f"{ids.shape[1]} tokens a row, but the model has max_position_embeddings ="
-        f" {self.config.max_position_embeddings}; cut the sequences"
+        f"{ids.shape[1]} tokens a row, but the model has positions for {self.config.max_length}; cut the sequences"
       )
-    if token_type_ids is None:
+    if token_type_ids is None or self.config.type_vocab_size == 1:
       token_type_ids = jnp.zeros_like(ids)
-    allowed = None if attention_mask is None else attention_mask.astype(bool)[:, None, None, :]
-    keys = _split(dropout_key, self.config.num_hidden_layers + 1)
-    x = self.embeddings(ids, token_type_ids, keys[0]).astype(self.dtype)
+    mask = None if attention_mask is None else attention_mask.astype(bool)
+    allowed = None if mask is None else mask[:, None, None, :]
+    order = self.config.layer_order
+    keys = _split(dropout_key, len(order) + 1)
+    x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
+    x = self.encoder.project(x)
     hidden_states, attentions = [x], []
-    for layer, key in zip(self.encoder.layer, keys[1:], strict=True):
-      is_last = len(hidden_states) == self.config.num_hidden_layers
-      x, weights = layer(x, allowed, key, num_queries=1 if first_only and is_last else None)
+    for layer, key in zip(order, keys[1:], strict=True):
+      is_last = len(hidden_states) == len(order)
+      x, weights = self.encoder.layer[layer](
+        x, allowed, key, num_queries=1 if first_only and is_last else None
+      )
       hidden_states.append(x)
       attentions.append(weights)
     return EncoderOutput(
       last_hidden_state=x,
-      pooler_output=self.pooler(x),
+      pooler_output=None if self.pooler is None else self.pooler(x),
       hidden_states=tuple(hidden_states) if output_hidden_states else None,
       attentions=tuple(attentions) if output_attentions else None,
     )
@@ -94,22 +109,48 @@ class Encoder(nnx.Module):
 
 class Embeddings(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-    std, size = config.initializer_range, config.hidden_size
+    std, size = config.initializer_range, config.embedding_features
     self.word_embeddings = Embedding(config.vocab_size, size, std=std, rngs=rngs)
     self.position_embeddings = Embedding(config.max_position_embeddings, size, std=std, rngs=rngs)
     self.token_type_embeddings = Embedding(config.type_vocab_size, size, std=std, rngs=rngs)
     self.LayerNorm = LayerNorm(size, eps=config.layer_norm_eps)
     self.dropout_rate = config.hidden_dropout_prob
+    self.first_position = config.first_position
 
-  def __call__(self, ids: jax.Array, token_type_ids: jax.Array, key: jax.Array | None) -> jax.Array:
-    positions = self.position_embeddings.weight[...][None, : ids.shape[1]]
-    x = self.word_embeddings(ids) + self.token_type_embeddings(token_type_ids) + positions
+  def __call__(
+    self,
+    ids: jax.Array,
+    token_type_ids: jax.Array,
+    mask: jax.Array | None,
+    key: jax.Array | None,
+  ) -> jax.Array:
+    x = self.word_embeddings(ids) + self.token_type_embeddings(token_type_ids)
+    x = x + self._positions(ids.shape[1], mask)
     return dropout(key, self.LayerNorm(x), self.dropout_rate)
+
+  def _positions(
+    self, length: int, mask: jax.Array | None
+  ) -> Float[Array, "batch length features"]:
+    if self.first_position == 0 or mask is None:
+      rows = slice(self.first_position, self.first_position + length)
+      return self.position_embeddings.weight[...][None, rows]
+    # RoBERTa: padding has a row of its own, the one before the first, wherever it stands.
+    return self.position_embeddings(jnp.cumsum(mask, axis=1) * mask + self.first_position - 1)
 
 
 class Layers(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-    self.layer = nnx.List([Layer(config, rngs) for _ in range(config.num_hidden_layers)])
+    if config.embedding_size is not None:
+      self.embedding_hidden_mapping_in = Linear(
+        config.embedding_size, config.hidden_size, std=config.initializer_range, rngs=rngs
+      )
+    self.layer = nnx.List([Layer(config, rngs) for _ in range(max(config.layer_order) + 1)])
+
+  def project(self, x: jax.Array) -> jax.Array:
+    """ALBERT's step from the width of the embeddings to that of the layers."""
+    return (
+      self.embedding_hidden_mapping_in(x) if hasattr(self, "embedding_hidden_mapping_in") else x
+    )
 
 
 class Layer(nnx.Module):
@@ -118,7 +159,9 @@ class Layer(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     self.attention = Attention(config, rngs)
     self.intermediate = Intermediate(config, rngs)
-    self.output = AddAndNorm(config.intermediate_size, config, rngs)
+    self.output = AddAndNorm(
+      config.intermediate_size, config.feed_forward_dropout_prob, config, rngs
+    )
 
   # A program of its own, which is traced and lowered once for all layers of the same sizes: with it twelve
   # layers start as fast as two.
@@ -140,7 +183,7 @@ class Layer(nnx.Module):
 class Attention(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     self.self = SelfAttention(config, rngs)
-    self.output = AddAndNorm(config.hidden_size, config, rngs)
+    self.output = AddAndNorm(config.hidden_size, config.hidden_dropout_prob, config, rngs)
 
 
 class SelfAttention(nnx.Module):
@@ -184,10 +227,10 @@ class Intermediate(nnx.Module):
 class AddAndNorm(nnx.Module):
   """LayerNorm(residual + dropout(dense(x))), the end of both halves of a layer."""
 
-  def __init__(self, in_features: int, config: ModelConfig, rngs: nnx.Rngs):
+  def __init__(self, in_features: int, dropout_rate: float, config: ModelConfig, rngs: nnx.Rngs):
     self.dense = Linear(in_features, config.hidden_size, std=config.initializer_range, rngs=rngs)
     self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-    self.dropout_rate = config.hidden_dropout_prob
+    self.dropout_rate = dropout_rate
 
   def __call__(self, x: jax.Array, residual: jax.Array, key: jax.Array | None) -> jax.Array:
     return self.LayerNorm(residual + dropout(key, self.dense(x), self.dropout_rate))

@@ -1,9 +1,7 @@
 """Loads a checkpoint in Hugging Face's format, from a directory or the hub, into a model of ours."""
 
-import json
 import pathlib
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,37 +9,27 @@ import numpy as np
 from absl import logging
 from flax import nnx
 from flax.traverse_util import flatten_dict, unflatten_dict
-from safetensors import SafetensorError, safe_open
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder
-from discipline_jax.models.heads import Classifier, SequenceClassifier
-from discipline_jax.models.torch_file import read_torch_file
+from discipline_jax.models.heads import Head, encoder_of
+from discipline_jax.models.names import checkpoint_name
+from discipline_jax.models.weights import open_weights, read_tensor
 
-_FILES = (
-  "model.safetensors",
-  "model.safetensors.index.json",
-  "pytorch_model.bin",
-  "pytorch_model.bin.index.json",
-)
 _HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
 _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
-# Drawn anew where a checkpoint has none; every other weight must be there.
-_OPTIONAL = ("pooler.", "classifier.")
-
-Weights = Mapping[str, Callable[[], np.ndarray]]
 
 
 def load(
   checkpoint: str,
-  head: Classifier | None = None,
+  head: Head | None = None,
   *,
   dtype: jnp.dtype = jnp.float32,
   seed: int = 0,
-) -> Encoder | SequenceClassifier:
-  """Loads a BERT.
+) -> nnx.Module:
+  """Loads a BERT, RoBERTa or ALBERT.
 
   Args:
     checkpoint: a directory in Hugging Face's format, or a model id of the hub.
@@ -56,7 +44,7 @@ def load(
   directory = resolve(checkpoint)
   config = read_config(directory)
 
-  def build(key: jax.Array) -> Encoder | SequenceClassifier:
+  def build(key: jax.Array) -> nnx.Module:
     rngs = nnx.Rngs(params=key)
     return (
       Encoder(config, rngs=rngs, dtype=dtype)
@@ -68,7 +56,9 @@ def load(
   draw = jax.jit(lambda key: nnx.to_pure_dict(nnx.state(build(key))))
   params = load_params(directory, config, draw, jax.random.key(seed))
   nnx.replace_by_pure_dict(abstract, params)
-  return nnx.merge(graph, abstract)
+  model = nnx.merge(graph, abstract)
+  encoder_of(model).source = directory
+  return model
 
 
 def load_params(
@@ -89,19 +79,21 @@ def load_params(
     fresh: prefixes of weights that are drawn even where the checkpoint has them.
   """
   weights = open_weights(directory)
-  prefix = f"{config.model_type}."
-  found, missing = {}, []
-  for path, leaf in flatten_dict(jax.eval_shape(draw, key)).items():
+  found, missing, lost = {}, [], []
+  shapes = flatten_dict(jax.eval_shape(draw, key))
+  has_head = any(path[0] == "base_model" for path in shapes)
+  for path, leaf in shapes.items():
     name = ".".join(str(part) for part in path).removeprefix("base_model.")
-    if name.startswith(fresh):
+    is_head = has_head and path[0] != "base_model"
+    source = next((alias for alias in _aliases(name, config) if alias in weights), None)
+    if source is None or name.startswith(fresh):
       missing.append((path, name))
+      # A head or a pooler may be drawn; every other weight must be there.
+      if not (is_head or name.startswith(("pooler.", *fresh))):
+        lost.append(name)
       continue
-    source = next((alias for alias in _aliases(name, prefix) if alias in weights), None)
-    if source is None:
-      missing.append((path, name))
-      continue
-    value = _read(weights, source, directory)
-    if value.shape != leaf.shape and name.startswith("classifier."):  # the head of another task
+    value = read_tensor(weights, source, directory)
+    if value.shape != leaf.shape and is_head:  # of another task
       missing.append((path, name))
       continue
     if value.shape != leaf.shape:
@@ -113,8 +105,11 @@ def load_params(
       raise UserError(
         f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
       )
+    if not np.isfinite(value).all():
+      raise UserError(
+        f"{source} holds values that are not finite, {directory}; download the checkpoint again"
+      )
     found[path] = jnp.asarray(value, jnp.float32)
-  lost = [name for _, name in missing if not name.startswith((*_OPTIONAL, *fresh))]
   if lost:
     raise UserError(
       f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
@@ -157,54 +152,11 @@ def resolve(checkpoint: str) -> pathlib.Path:
     ) from None
 
 
-def open_weights(directory: pathlib.Path) -> Weights:
-  """Maps each tensor's name in the checkpoint to a function that reads it."""
-  present = [name for name in _FILES if (directory / name).is_file()]
-  if not present:
-    raise UserError(
-      f"no {' or '.join(_FILES[::2])} in {directory}; download the model's weights there"
-    )
-  path = directory / present[0]
-  if not path.name.endswith(".index.json"):
-    return _open_file(path)
-  try:
-    shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-    files = sorted(set(shards.values()))
-  except (ValueError, KeyError, TypeError, AttributeError):
-    raise UserError(f"not an index of weights, {path}; download it again") from None
-  weights: dict[str, Callable[[], np.ndarray]] = {}
-  for file in files:
-    if pathlib.PurePath(file).name != file or not (directory / file).is_file():
-      raise UserError(f"the shard {file} is missing, {path}; download it into the same directory")
-    weights.update(_open_file(directory / file))
-  absent = sorted(set(shards) - set(weights))
-  if absent:
-    raise UserError(f"{absent[0]} is not in {shards[absent[0]]}, {path}; download the shards again")
-  return weights
-
-
-def _open_file(path: pathlib.Path) -> Weights:
-  if path.suffix == ".bin":
-    return {name: (lambda array=array: array) for name, array in read_torch_file(path).items()}
-  try:
-    file = safe_open(path, framework="numpy")
-    return {name: (lambda name=name: file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
-  except (SafetensorError, OSError, struct.error) as error:
-    raise UserError(f"not a whole safetensors file ({error}), {path}; download it again") from None
-
-
-def _read(weights: Weights, name: str, directory: pathlib.Path) -> np.ndarray:
-  try:
-    return weights[name]()
-  except (SafetensorError, OSError) as error:
-    raise UserError(
-      f"{name} cannot be read ({error}), {directory}; download the checkpoint again"
-    ) from None
-
-
-def _aliases(name: str, prefix: str) -> list[str]:
-  """The names a weight may have: with and without the architecture's prefix, and TensorFlow's for LayerNorm."""
+def _aliases(name: str, config: ModelConfig) -> list[str]:
+  """The names a weight may have: with and without the family's prefix, and TensorFlow's for LayerNorm."""
+  name = checkpoint_name(name, config)
   old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
     "LayerNorm.bias", "LayerNorm.beta"
   )
+  prefix = f"{config.model_type}."
   return [name, prefix + name, old, prefix + old]

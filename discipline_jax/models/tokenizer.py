@@ -59,12 +59,18 @@ class Vocabulary:
   def symbol_ids(self, symbols: Sequence[str]) -> np.ndarray:
     """The id of each symbol as a token of its own, as if symbols were written with blanks between them.
 
+    A symbol that the tokenizer does not know, but that is a token as it stands, is that token: what transformers makes
+    of a mere `vocab.txt` of capital letters takes them for small ones.
+
     Raises:
       UserError: the tokenizer cuts a symbol into several tokens.
     """
     ids = []
+    exact = {token: i for i, token in enumerate(self.tokens)}
     for symbol in symbols:
       pieces = self.encode(symbol)
+      if pieces == [self.unk_id] and symbol in exact:
+        pieces = [exact[symbol]]
       if len(pieces) != 1:
         raise UserError(
           f"the symbol {symbol!r} is {len(pieces)} tokens for this model's tokenizer, not one;"

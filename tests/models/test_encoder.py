@@ -136,9 +136,7 @@ def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
 
 def test_too_long_a_row_is_an_error():
   encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
-  with pytest.raises(
-    ValueError, match="13 tokens a row, but the model has max_position_embeddings = 12"
-  ):
+  with pytest.raises(ValueError, match="13 tokens a row, but the model has positions for 12"):
     encoder(jnp.zeros((1, 13), jnp.int32))
 
 

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from discipline_jax import models
 from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import load_vocabulary
 from discipline_jax.models.torch_file import read_torch_file
 
 QUERY = "encoder.layer.0.attention.self.query.weight"
@@ -280,3 +281,12 @@ class TestTorchFile:
       UserError, match=r"not a readable PyTorch checkpoint .*pytorch_model.bin; download it again"
     ):
       read_torch_file(path)
+
+
+def test_a_mere_list_of_capital_letters_is_a_vocabulary_of_symbols(tmp_path):
+  """transformers takes it for BERT's, and makes small letters of the text."""
+  tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "C", "D"]
+  (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
+  (tmp_path / "config.json").write_text('{"model_type": "bert", "vocab_size": 8}')
+  vocabulary = load_vocabulary(tmp_path, 8)
+  np.testing.assert_array_equal(vocabulary.symbol_ids(["D", "A", "X"]), [7, 5, 1])

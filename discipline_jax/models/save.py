@@ -1,0 +1,136 @@
+"""Gives a model away: a directory in Hugging Face's format, which transformers opens."""
+
+import json
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from flax.traverse_util import flatten_dict
+from safetensors.numpy import save as serialize
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.encoder import Encoder
+from discipline_jax.models.heads import (
+  ChoiceClassifier,
+  PositionClassifier,
+  PretrainingModel,
+  SequenceClassifier,
+  SpanClassifier,
+  encoder_of,
+)
+from discipline_jax.models.names import checkpoint_name
+from discipline_jax.whole_files import whole_file
+
+_FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
+_HEAD: dict[type, str] = {
+  Encoder: "Model",
+  SequenceClassifier: "ForSequenceClassification",
+  PositionClassifier: "ForTokenClassification",
+  SpanClassifier: "ForQuestionAnswering",
+  ChoiceClassifier: "ForMultipleChoice",
+}
+_TOKENIZER_FILES = (
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "vocab.txt",
+  "vocab.json",
+  "merges.txt",
+  "spiece.model",
+)
+_DTYPES = (jnp.float32, jnp.bfloat16)
+
+
+def save(
+  model: nnx.Module,
+  directory: str | pathlib.Path,
+  *,
+  dtype: jnp.dtype = jnp.float32,
+  labels: tuple[str, ...] = (),
+) -> None:
+  """Writes `config.json`, `model.safetensors`, and the files of the tokenizer that came with the model.
+
+  Weights that are one (a masked language model's output layer and the word embeddings) are written once, as
+  transformers does. `config.json` is written last: what is there before is not taken for a whole checkpoint.
+
+  Args:
+    model: an `Encoder`, or one with a head, of `models.load`.
+    directory: is made where it is not there; a checkpoint in it is replaced.
+    dtype: of the weights on disk, float32 or bfloat16.
+    labels: names of a classifier's classes.
+
+  Raises:
+    UserError: the directory cannot be written.
+  """
+  if dtype not in _DTYPES:
+    raise ValueError(f"dtype {dtype} is not float32 or bfloat16")
+  encoder = encoder_of(model)
+  tensors = {}
+  for path, leaf in flatten_dict(nnx.to_pure_dict(nnx.state(model))).items():
+    name = _name(".".join(map(str, path)), encoder.config)
+    tensors[name] = np.ascontiguousarray(np.asarray(leaf).astype(dtype))
+  config = {
+    **encoder.config.to_dict(),
+    "architectures": [_architecture(model, encoder.config)],
+    "dtype": jnp.dtype(dtype).name,
+    **_labels(model, labels),
+  }
+  directory = pathlib.Path(directory).expanduser()
+  try:
+    directory.mkdir(parents=True, exist_ok=True)
+    with whole_file(directory / "model.safetensors") as file:
+      file.write(serialize(tensors, metadata={"format": "pt"}))
+    _copy_tokenizer(encoder.source, directory)
+    with whole_file(directory / "config.json", text=True) as file:
+      file.write(json.dumps(config, indent=2, sort_keys=True) + "\n")
+  except OSError as error:
+    raise UserError(
+      f"cannot write a checkpoint ({error.strerror}), {directory}; give another directory, or free space"
+    ) from None
+
+
+def _copy_tokenizer(source: pathlib.Path | None, directory: pathlib.Path) -> None:
+  """That of another model would be taken for this one's, and goes."""
+  for name in _TOKENIZER_FILES:
+    if source is not None and (source / name).is_file():
+      content = (source / name).read_bytes()
+      with whole_file(directory / name) as file:
+        file.write(content)
+    else:
+      (directory / name).unlink(missing_ok=True)
+
+
+def _name(name: str, config: ModelConfig) -> str:
+  if not name.startswith("base_model."):
+    return checkpoint_name(name, config)
+  return f"{config.model_type}.{checkpoint_name(name.removeprefix('base_model.'), config)}"
+
+
+def _architecture(model: nnx.Module, config: ModelConfig) -> str:
+  if isinstance(model, PretrainingModel):
+    parts = (model.cls.predictions is not None, model.cls.seq_relationship is not None)
+    head = {
+      (True, True): "ForPreTraining",
+      (True, False): "ForMaskedLM",
+      (False, True): "ForNextSentencePrediction",
+    }[parts]
+  else:
+    head = _HEAD[type(model)]
+  return _FAMILY[config.model_type] + head
+
+
+def _labels(model: nnx.Module, labels: tuple[str, ...]) -> dict:
+  """What transformers takes the number of a classifier's outputs from."""
+  if not isinstance(model, SequenceClassifier | PositionClassifier):
+    return {}
+  names = labels or tuple(f"LABEL_{i}" for i in range(model.num_labels))
+  if len(names) != model.num_labels:
+    raise ValueError(f"{len(names)} labels for {model.num_labels} outputs")
+  kind = {"problem_type": "regression"} if model.num_labels == 1 else {}
+  return {
+    "id2label": {str(i): name for i, name in enumerate(names)},
+    "label2id": {name: i for i, name in enumerate(names)},
+    **kind,
+  }

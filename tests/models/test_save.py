@@ -1,0 +1,133 @@
+"""What is given away comes back the same, and is what transformers expects."""
+
+import json
+import pathlib
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from safetensors.numpy import load_file
+
+from discipline_jax import models
+from discipline_jax.errors import UserError
+
+FAMILIES = ("bert_relu", "roberta_gelu", "albert_groups")
+HEADS = {
+  "none": None,
+  "classifier": models.Classifier(3),
+  "regressor": models.Classifier(1),
+  "tokens": models.TokenClassifier(4),
+  "span": models.Span(),
+  "choice": models.MultipleChoice(),
+  "lm": models.Pretraining(next_sentence=False),
+}
+
+
+def params(model) -> dict[str, np.ndarray]:
+  return {
+    ".".join(map(str, path)): np.asarray(leaf.get_value())
+    for path, leaf in nnx.to_flat_state(nnx.state(model))
+  }
+
+
+@pytest.mark.parametrize(
+  ("family", "head"),
+  [
+    *(("bert_relu", head) for head in HEADS),
+    *((f, h) for f in FAMILIES[1:] for h in ("none", "classifier", "lm")),
+  ],
+)
+def test_load_save_load_gives_identical_tensors(family, head, testdata, tmp_path, caplog):
+  model = models.load(str(testdata / "families" / family), HEADS[head], seed=3)
+  models.save(model, tmp_path / "a")
+  caplog.clear()
+  again = models.load(str(tmp_path / "a"), HEADS[head], seed=4)
+  assert "drawn anew" not in caplog.text
+  ours, theirs = params(model), params(again)
+  assert ours.keys() == theirs.keys()
+  for name, value in ours.items():
+    np.testing.assert_array_equal(value, theirs[name])
+  models.save(again, tmp_path / "b")
+  for name in ("config.json", "model.safetensors"):
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_names_are_those_of_transformers(family, testdata, tmp_path):
+  """Of a checkpoint that it has written: all of them but heads that are not asked for, and the tied output layer."""
+  source = testdata / "families" / family
+  theirs = load_file(source / "model.safetensors")
+  model = models.load(str(source), models.Pretraining(next_sentence=False))
+  models.save(model, tmp_path)
+  ours = load_file(tmp_path / "model.safetensors")
+  for name, value in ours.items():
+    np.testing.assert_array_equal(value, theirs[name])
+  left = {
+    name
+    for name in theirs.keys() - ours.keys()
+    if not name.startswith(("classifier.", "cls.seq_relationship.")) and ".pooler." not in name
+  }
+  assert all(".decoder." in name for name in left), left
+
+
+def test_config_says_what_it_is(testdata, tmp_path):
+  model = models.load(str(testdata / "families" / "albert_groups"), models.Classifier(2))
+  models.save(model, tmp_path, labels=("no", "yes"))
+  config = json.loads((tmp_path / "config.json").read_text())
+  assert config["architectures"] == ["AlbertForSequenceClassification"]
+  assert config["id2label"] == {"0": "no", "1": "yes"}
+  assert config["label2id"] == {"no": 0, "yes": 1}
+  assert config["classifier_dropout_prob"] == 0.1
+  assert config["num_hidden_groups"] == 2
+  assert models.read_config(tmp_path) == model.base_model.config
+  with pytest.raises(ValueError, match="3 labels for 2 outputs"):
+    models.save(model, tmp_path, labels=("a", "b", "c"))
+
+
+def test_bfloat16_halves_the_file(testdata, tmp_path):
+  model = models.load(str(testdata / "families" / "bert_relu"))
+  models.save(model, tmp_path / "whole")
+  models.save(model, tmp_path / "half", dtype=jnp.bfloat16)
+  sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half")]
+  assert sizes[1] < 0.6 * sizes[0]
+  again = params(models.load(str(tmp_path / "half")))
+  for name, value in params(model).items():
+    np.testing.assert_array_equal(again[name], value.astype(jnp.bfloat16).astype(np.float32))
+
+
+def test_the_tokenizer_comes_along_and_that_of_another_model_goes(testdata, tmp_path):
+  source = tmp_path / "source"
+  shutil.copytree(testdata / "families" / "bert_relu", source)
+  (source / "vocab.txt").write_text("of the source\n")
+  out = tmp_path / "out"
+  out.mkdir()
+  (out / "tokenizer.json").write_text("of another")
+  (out / "notes.md").write_text("mine")
+  models.save(models.load(str(source)), out)
+  assert (out / "vocab.txt").read_text() == "of the source\n"
+  assert not (out / "tokenizer.json").exists()
+  assert (out / "notes.md").read_text() == "mine"
+
+
+def test_saving_into_its_own_source(testdata, tmp_path):
+  source = tmp_path / "source"
+  shutil.copytree(testdata / "families" / "bert_relu", source)
+  (source / "vocab.txt").write_text("of the source\n")
+  model = models.load(str(source))
+  before = params(model)
+  models.save(model, source)
+  assert (source / "vocab.txt").read_text() == "of the source\n"
+  jax.tree.map(np.testing.assert_array_equal, before, params(models.load(str(source))))
+
+
+def test_a_place_that_cannot_be_written(testdata, tmp_path):
+  model = models.load(str(testdata / "families" / "bert_relu"))
+  (tmp_path / "file").write_text("")
+  with pytest.raises(UserError, match="cannot write a checkpoint .*; give another directory"):
+    models.save(model, tmp_path / "file" / "out")
+  assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+  with pytest.raises(ValueError, match="is not float32 or bfloat16"):
+    models.save(model, pathlib.Path(tmp_path / "x"), dtype=jnp.float16)

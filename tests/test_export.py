@@ -1,0 +1,132 @@
+"""A run's model, given away, computes what the run computes."""
+
+import csv
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from scipy.special import softmax
+
+from discipline_jax import models
+from discipline_jax.main import main
+from discipline_jax.models.initialise import initial_params, word_embeddings
+from discipline_jax.plan import make_plan
+from discipline_jax.saved import read_model
+from tests.runs import CONFIG, one_device
+from tests.testdata.small_files import write_data, write_model
+
+
+def export(workdir, output, *arguments) -> int:
+  with one_device():
+    return main(
+      [
+        *("main", CONFIG, "--config.mode=export", f"--workdir={workdir}"),
+        *(f"--config.export.output={output}", *arguments),
+      ]
+    )
+
+
+def predict(workdir, table, output, *arguments) -> list[dict[str, str]]:
+  with one_device():
+    assert (
+      main(
+        [
+          *("main", CONFIG, "--config.mode=predict", f"--workdir={workdir}"),
+          *(f"--config.task.path={table}", f"--config.predict.output={output}", *arguments),
+        ]
+      )
+      == 0
+    )
+  with output.open() as file:
+    return list(csv.DictReader(file))
+
+
+def test_symbols(uninterrupted, tmp_path):
+  workdir, _, _ = uninterrupted
+  assert export(workdir, tmp_path / "out") == 0
+  sequences = ["ACGTACGTTTGACA", "TTTT", "GATTACA"]
+  (tmp_path / "new.csv").write_text("sequence\n" + "\n".join(sequences) + "\n")
+  rows = predict(workdir, tmp_path / "new.csv", tmp_path / "out.csv")
+
+  ids = json.loads((tmp_path / "out" / "input_ids.json").read_text())
+  assert ids.keys() >= {"[PAD]", "[CLS]", "[SEP]", "A", "C", "G", "T"}
+  model = models.load(str(tmp_path / "out"), models.Classifier(3))
+  config = json.loads((tmp_path / "out" / "config.json").read_text())
+  names = [config["id2label"][str(i)] for i in range(3)]
+  for sequence, row in zip(sequences, rows, strict=True):
+    inputs = jnp.array([[ids[symbol] for symbol in ["[CLS]", *sequence, "[SEP]"]]])
+    expected = [float(row[f"p_{name}"]) for name in names]
+    np.testing.assert_allclose(softmax(model(inputs)[0]), expected, atol=1e-6)
+
+
+def test_rows_that_were_not_trained_are_what_the_run_began_with(uninterrupted, tmp_path):
+  workdir, _, _ = uninterrupted
+  assert export(workdir, tmp_path) == 0
+  saved = read_model(workdir)
+  seed = saved.seeds[saved.best]
+  plan = make_plan(saved.config)
+  before = word_embeddings(initial_params("scratch", plan.model_config, plan.head, None, seed))
+  after = load_file(tmp_path / "model.safetensors")["bert.embeddings.word_embeddings.weight"]
+  trained = plan.sub_tables[saved.best].rows
+  others = np.setdiff1d(np.arange(64), trained)
+  np.testing.assert_array_equal(after[others], before["weight"][others])
+  assert not np.array_equal(after[trained], before["weight"][trained])
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+  """A finished run on texts, whose tokens are moved."""
+  folder = tmp_path_factory.mktemp("texts")
+  write_data(folder)
+  write_model(folder / "model")
+  with one_device():
+    assert main(
+      [
+        *("main", "--config=glue_cola", f"--config.data_dir={folder}", f"--workdir={folder / 'run'}"),
+        *(f"--config.model.checkpoint={folder / 'model'}", "--config.model.init=scratch"),
+        *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
+        "--config.train.learning_rate=0.01",
+      ]
+    ) == 0  # fmt: skip
+  return folder
+
+
+def test_text(texts, tmp_path):
+  assert export(texts / "run", tmp_path / "out") == 0
+  for name in ("tokenizer.json", "vocab.txt"):
+    if (texts / "model" / name).exists():
+      assert (tmp_path / "out" / name).read_bytes() == (texts / "model" / name).read_bytes()
+  sentences = ["the cat sat on the mat", "dogs"]
+  (tmp_path / "new.tsv").write_text("sentence\n" + "\n".join(sentences) + "\n")
+  column = "--config.task.sequence_column=sentence"
+  rows = predict(texts / "run", tmp_path / "new.tsv", tmp_path / "new.csv", column)
+  table = np.array(json.loads((tmp_path / "out" / "input_ids.json").read_text()))
+  import tokenizers
+
+  tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+  model = models.load(str(tmp_path / "out"), models.Classifier(2))
+  for sentence, row in zip(sentences, rows, strict=True):
+    ids = jnp.asarray(table[tokenizer.encode(sentence).ids])[None]
+    expected = [float(row["p_0"]), float(row["p_1"])]
+    np.testing.assert_allclose(softmax(model(ids)[0]), expected, atol=1e-6)
+
+
+def test_mistakes_are_one_line(uninterrupted, tmp_path, capsys):
+  workdir, _, _ = uninterrupted
+  with one_device():
+    assert main(["main", CONFIG, "--config.mode=export", f"--workdir={workdir}"]) == 2
+  assert "needs --config.export.output" in capsys.readouterr().err
+  assert export(tmp_path / "nothing", tmp_path / "out") == 2
+  assert "no finished run in" in capsys.readouterr().err
+  (tmp_path / "file").write_text("")
+  assert export(workdir, tmp_path / "file") == 2
+  assert "cannot write a checkpoint" in capsys.readouterr().err
+
+
+def test_dry_run_writes_nothing(uninterrupted, tmp_path, capsys):
+  workdir, _, _ = uninterrupted
+  assert export(workdir, tmp_path / "out", "--dry-run") == 0
+  assert str(tmp_path / "out") in capsys.readouterr().out
+  assert not (tmp_path / "out").exists()
