@@ -20,7 +20,7 @@ def finetune() -> ConfigDict:
       "seed": 0,  # of the split, the data order, the head, dropout and the token map
       "replicas": 1,  # runs with seed, seed + 1, ..., trained together
       "data_dir": placeholder(str),  # unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
-      "cache_dir": "~/.cache/discipline_jax",  # of compiled programs
+      "cache_dir": "~/.cache/discipline_jax",  # of compiled programs, and of features of files over 1 MiB
       "task": {
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set to use, in (0, 1]
@@ -35,10 +35,14 @@ def finetune() -> ConfigDict:
         "sequence_column": "sequence",
         "label_column": "label",
         "symbols": "characters",  # characters | words (blanks between them) | integers
-        "alphabet": placeholder(str),  # all symbols; unset: those of the training part
+        "alphabet": placeholder(
+          str
+        ),  # all symbols that there may be; unset: those of the training part
         "kind": "classification",  # classification | regression
-        "metric": placeholder(str),  # accuracy f1 macro_f1 mcc | spearman pearson; unset: the first
-        "skip_invalid": False,  # True: leave samples out that cannot be read, and say how many
+        "metric": placeholder(
+          str
+        ),  # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson; unset: the first
+        "skip_invalid": False,  # protein, music, custom: True leaves samples out that cannot be read
         "source": "files",  # GLUE: files (of its own layout) | tfds (TensorFlow Datasets)
         "keep_last_segment": False,  # music: True keeps a piece's last segment, of less than 128 notes
         "sort_by": "segment",  # music: segment (notes by onset within each, as the authors) | piece

@@ -192,6 +192,12 @@ def _check(config: ConfigDict) -> None:
       raise UserError(f"{name} = {rate} is not in [0, 1); set --config.{name}")
   if config.task.name is None:
     raise UserError("task.name is not set; set --config.task.name")
+  if config.task.name != "custom":
+    for name in ("path", "splits", "alphabet", "metric"):
+      if config.task[name] is not None:
+        raise UserError(
+          f"task.{name} is set, but task {config.task.name} has its own; unset it, or use configs/custom.py"
+        )
   if config.train.grad_accumulation > config.train.batch_size:
     raise UserError(
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"

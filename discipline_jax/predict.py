@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import itertools
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -23,11 +22,11 @@ from discipline_jax.models.initialise import SubTable, word_embeddings
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.plan import DTYPES, model_parts, token_map
 from discipline_jax.saved import Saved, read_model
-from discipline_jax.tasks.base import Alphabet, Example, upper
+from discipline_jax.tasks.base import Alphabet, Example, keep_valid, upper
 from discipline_jax.tasks.custom import encode, read_rows, task_format
-from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.features import NUM_SPECIAL, featurise
 from discipline_jax.tasks.metrics import predictions
-from discipline_jax.tasks.tables import read_table
+from discipline_jax.tasks.tables import Row, read_table
 from discipline_jax.training.sharding import make_mesh, put, state_shardings
 from discipline_jax.training.steps import make_eval_step
 from discipline_jax.whole_files import whole_file
@@ -37,7 +36,8 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   """Writes a CSV file with a line for each row of `task.path`: its line there, the prediction, and the probabilities.
 
   Of a run with several replicas the one that is best on validation predicts. What it computes for a row is what the
-  evaluation of the run computes, bit for bit on the same kind of device.
+  evaluation of the run computes, bit for bit where the run evaluates its replicas one by one, as on CPU, and on
+  the same kind of device. Of music a row is one segment of up to 128 pitches; to count a piece's votes is the caller's.
 
   Args:
     config: `task.path`, its format, `predict.output` and `mesh` are taken from it; all else is the run's.
@@ -57,6 +57,10 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   if path.suffix != ".csv" or not path.absolute().parent.is_dir():
     raise UserError(
       f"predict.output = {output!r} is not a .csv file in a folder that exists; set --config.predict.output"
+    )
+  if path.resolve() == pathlib.Path(source).expanduser().resolve():
+    raise UserError(
+      f"predict.output = {output!r} is task.path itself, which it would replace; set --config.predict.output"
     )
   places, examples = _read(pathlib.Path(source).expanduser(), saved, config)
   replica = saved.best
@@ -83,11 +87,14 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
       symbols=_symbols(saved),
     )
     rows = read_rows(path, form, labelled=False)
-    if alphabet.is_open:
-      sequences = encode([symbols for _, symbols, _ in rows], alphabet)
-    else:
-      known = [_known(symbols, alphabet, row.place) for row, symbols, _ in rows]
-      sequences = encode(known, alphabet)
+    if not alphabet.is_open:
+      rows = keep_valid(
+        rows,
+        lambda row: (row[0], _known(row[1], alphabet, row[0].place), ""),
+        form.skip_invalid,
+        path,
+      )
+    sequences = encode([symbols for _, symbols, _ in rows], alphabet)
     return [row.place for row, _, _ in rows], [Example(sequence, 0) for sequence in sequences]
   columns = config.task.sequence_column.split(",")
   if len(columns) != 1 + saved.pairs:
@@ -97,13 +104,21 @@ def _read(path: pathlib.Path, saved: Saved, config: ConfigDict) -> tuple[list[st
     )
   # Quotes in a .tsv are part of the text, as they are in GLUE's files.
   texts = [read_table(path, column, None, None, tsv_quotes=False) for column in columns]
-  for row in itertools.chain(*texts):
+  samples = keep_valid(zip(*texts, strict=True), _read_text, config.task.skip_invalid, path)
+  return [place for place, _ in samples], [example for _, example in samples]
+
+
+def _read_text(rows: tuple[Row | UserError, ...]) -> tuple[str, Example]:
+  """The place and the sample of the one or two texts of a row."""
+  texts = []
+  for row in rows:
+    if isinstance(row, UserError):
+      raise row
     if not isinstance(row.sequence, str):
       raise UserError(f"{str(row.sequence)[:40]!r} is not a text, {row.place}; correct the line")
-  return [row.place for row in texts[0]], [
-    Example(first.sequence, 0, second.sequence if saved.pairs else None)
-    for first, second in zip(texts[0], texts[-1], strict=True)
-  ]
+    texts.append(row.sequence)
+    place = row.place
+  return place, Example(texts[0], 0, texts[1] if len(texts) == 2 else None)
 
 
 def _symbols(saved: Saved) -> str:
@@ -115,8 +130,8 @@ def _symbols(saved: Saved) -> str:
 
 
 def _known(symbols: Sequence[str], alphabet: Alphabet, place: str) -> Sequence[str]:
-  if isinstance(symbols, str):
-    symbols = upper(symbols)
+  if max(map(len, alphabet.symbols)) == 1:  # then a list of them is a text, too
+    symbols = upper("".join(symbols))
   known = {*alphabet.symbols, *alphabet.aliases}
   wrong = next((symbol for symbol in symbols if symbol not in known), None)
   if wrong is not None:
@@ -141,6 +156,15 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
   params, lookup = _params(
     saved, replica, checkpoint, model_config, vocabulary, features.symbol_ids
   )
+  if saved.task.alphabet is not None and saved.task.alphabet.is_open:
+    unseen = (features.symbols >= NUM_SPECIAL) & (lookup[features.symbols] == lookup[-1])
+    if unseen.any():
+      logging.warning(
+        "%d symbols in %d of %d rows do not occur in training",
+        unseen.sum(),
+        unseen.any(1).sum(),
+        len(unseen),
+      )
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
   params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
   params = put(params, state_shardings(mesh, params))

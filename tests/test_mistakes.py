@@ -73,6 +73,11 @@ from tests.runs import CONFIG, one_device
       [CONFIG, "--config.task.max_length=65"],
       "task.max_length = 65 is not from 3 to the 64 positions that the model has",
     ),
+    (
+      [CONFIG, "--config.task.path=mine.csv"],
+      "task.path is set, but task dna_planted has its own; unset it, or use configs/custom.py",
+    ),
+    ([CONFIG, "--config.task.metric=mcc"], "task.metric is set, but task dna_planted has its own"),
     ([CONFIG, "--config.mesh.data=3"], "mesh of data=3, fsdp=1, tensor=1 does not fit 8 device(s)"),
   ],
 )

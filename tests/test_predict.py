@@ -120,6 +120,33 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
   assert not (tmp_path / "out.csv").exists()
 
 
+def test_the_table_is_not_replaced(uninterrupted, tmp_path, capsys):
+  table = tmp_path / "new.csv"
+  table.write_text("sequence\nACGT\n")
+  (tmp_path / "link.csv").symlink_to(table)
+  for output in (table, tmp_path / "link.csv"):
+    assert run(uninterrupted[0], table, output) == 2
+    assert "is task.path itself, which it would replace" in capsys.readouterr().err
+  assert table.read_text() == "sequence\nACGT\n"
+
+
+def test_lists_of_symbols_and_rows_to_leave_out(uninterrupted, tmp_path, caplog):
+  """A list of letters is the text of them, aliases and lower case included."""
+  table = tmp_path / "new.jsonl"
+  table.write_text(
+    '{"sequence": "ACGTT"}\n{"sequence": ["a", "C", "g", "U", "T"]}\n{"sequence": "AJ"}\n{"name": "A"}\n{\n'
+  )
+  assert run(uninterrupted[0], table, tmp_path / "out.csv") == 2
+  assert not (tmp_path / "out.csv").exists()
+  assert run(uninterrupted[0], table, tmp_path / "out.csv", "--config.task.skip_invalid=True") == 0
+  with (tmp_path / "out.csv").open() as file:
+    first, second = csv.DictReader(file)
+  assert (first.pop("line"), second.pop("line")) == ("1", "2")
+  assert first == second
+  for message in (f"2 samples of {table} are left out", f"1 samples of {table} are left out"):
+    assert message in caplog.text
+
+
 def test_the_run_is_left_as_it_was(uninterrupted, predicted):
   assert json.loads((uninterrupted[0] / "config.json").read_text())["mode"] == "finetune"
 

@@ -67,7 +67,9 @@ def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:
   if name == "custom":  # the user's own, and it would be read twice
     return
   folder = pathlib.Path(data_dir).expanduser()
-  if name == "music_composer":  # its table names the other files
-    sources.ensure([folder / "music" / "maestro-v1.0.0.csv"], folder)
-  if not options.skip_invalid:  # then missing pieces are left out
-    sources.ensure(get(name, folder, options).files, folder)
+  if name == "music_composer":
+    table = folder / "music" / "maestro-v1.0.0.csv"  # it names the other files
+    sources.ensure([table], folder)
+    if options.skip_invalid and table.with_suffix("").exists():
+      return  # pieces that are missing there are to be left out
+  sources.ensure(get(name, folder, options).files, folder)

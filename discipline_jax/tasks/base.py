@@ -173,15 +173,17 @@ def upper(sequence: str) -> str:
 
 
 def keep_valid(
-  records: Iterable[Record],
+  records: Iterable[Record | UserError],
   read: Callable[[Record], Sample],
   skip_invalid: bool,
   path: pathlib.Path,
 ) -> list[Sample]:
-  """Reads each record; one that raises UserError ends the run, or is left out and counted with `skip_invalid`."""
+  """Reads records; one that is or gives a UserError ends the run, or with `skip_invalid` is left out and counted."""
   samples, errors = [], []
   for record in records:
     try:
+      if isinstance(record, UserError):
+        raise record
       samples.append(read(record))
     except UserError as error:
       if not skip_invalid:

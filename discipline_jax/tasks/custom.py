@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.base import Alphabet, Example, Task, keep_valid
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS
-from discipline_jax.tasks.tables import Row, read_table
+from discipline_jax.tasks.tables import Row, json_text, read_table
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _SYMBOLS = ("characters", "words", "integers")
@@ -48,7 +48,7 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   """A task of one's own, which is read at once: its classes and symbols are what its files hold.
 
   Args:
-    path: a table (`tables.read_table`); with `{split}` in it, three of them: train, validation and test.
+    path: a table (`tables.read_table`); with `{split}` in it, one each for train, validation and, if it exists, test.
     form: how to read it.
     alphabet: all symbols, as one string of characters or with blanks between them; None: those of the training part.
     metric: one of `metrics`; None: accuracy or spearman.
@@ -85,6 +85,17 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
       raise UserError(
         f"only one class, {labels[0]!r}, {path}; set task.kind=regression, or give two classes"
       )
+    if metric == "f1" and len(labels) > 2:
+      raise UserError(
+        f"task.metric = 'f1' is of two classes, not of the {len(labels)} in {path}; set task.metric=macro_f1"
+      )
+    rows = sum(map(len, parts.values()))
+    if len(labels) > rows / 2:
+      logging.warning(
+        "%d classes for %d samples; if the labels are values, set task.kind=regression",
+        len(labels),
+        rows,
+      )
     absent = set(labels) - {label for _, _, label in learnt}
     if absent:
       logging.warning("no training sample has the class %s", ", ".join(_sorted(absent)))
@@ -114,34 +125,47 @@ def _read_parts(path: str, form: Format) -> dict[str, list[tuple[Row, Sequence[s
   file = pathlib.Path(path).expanduser()
   parts: dict[str, list] = {}
   if "{split}" in path:
+    if form.splits is not None:
+      raise UserError(
+        f"task.splits = {form.splits!r}, but task.path = {path!r} has a file for each part; unset one of the two"
+      )
     for part in ("train", "validation", "test"):
       one = pathlib.Path(str(file).replace("{split}", part))
-      parts[part] = read_rows(one, dataclasses.replace(form, splits=None))
+      if part == "test" and not one.exists():
+        logging.warning("no file %s: the validation part is the test", one)
+      else:
+        parts[part] = read_rows(one, form)
     return parts
   rows = read_rows(file, form)
   if form.splits is None:
     return {"all": rows}
   for row, symbols, label in rows:
-    if row.split not in _PARTS:
-      raise UserError(
-        f"the split {row.split!r} is not one of {', '.join(_PARTS)}, {row.place}; correct the line"
-      )
+    assert row.split is not None  # `read_rows` has seen to it
     parts.setdefault(_PARTS[row.split], []).append((row, symbols, label))
   for part in ("train", "validation"):
     if part not in parts:
       raise UserError(
         f"no row of the {part} part in column {form.splits!r}, {file}; give at least train and validation"
       )
+  if "test" not in parts:
+    logging.warning("no row of the test part, %s: the validation part is the test", file)
   return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
 
 
 def read_rows(
   path: pathlib.Path, form: Format, *, labelled: bool = True
 ) -> list[tuple[Row, Sequence[str], str]]:
-  """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line."""
+  """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line.
+
+  With `form.skip_invalid` rows that are not as they should be are left out and counted.
+  """
   label_column, split_column = (form.label_column, form.splits) if labelled else (None, None)
 
   def read(row: Row) -> tuple[Row, Sequence[str], str]:
+    if split_column is not None and row.split not in _PARTS:
+      raise UserError(
+        f"the split {row.split!r} is not one of {', '.join(_PARTS)}, {row.place}; correct the line"
+      )
     symbols = split_symbols(row.sequence, form.symbols, row.place)
     return row, symbols, _label(row, form) if labelled else ""
 
@@ -157,7 +181,7 @@ def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
       raise UserError(
         f"{str(others[0])[:40]!r} in a list of symbols is neither text nor a number, {place}; correct the line"
       )
-    symbols: Sequence[str] = [str(symbol) for symbol in sequence]
+    symbols: Sequence[str] = [json_text(symbol) for symbol in sequence]
   elif not isinstance(sequence, str):
     raise UserError(
       f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
@@ -201,6 +225,11 @@ def _label(row: Row, form: Format) -> str:
   label = (row.label or "").strip()
   if not label:
     raise UserError(f"no label, {row.place}; every row needs one")
+  control = _CONTROL.search(label)
+  if control:
+    raise UserError(
+      f"the control character {control[0]!r} in a label, {row.place}; correct the line"
+    )
   if form.kind == "regression":
     try:
       value = float(label)
@@ -210,6 +239,8 @@ def _label(row: Row, form: Format) -> str:
       raise UserError(
         f"the label {label[:40]!r} is not a finite number, {row.place}; correct the line"
       )
+  elif label.lower() == "nan":  # what other programs make of a missing label
+    raise UserError(f"the label {label!r} is none, {row.place}; give one, or leave the row out")
   return label
 
 

@@ -43,8 +43,8 @@ def read_table(
   split_column: str | None,
   *,
   tsv_quotes: bool = True,
-) -> list[Row]:
-  """Reads a whole table.
+) -> list[Row | UserError]:
+  """Reads a whole table; a row that cannot be read has its error in its place.
 
   In FASTA a header is `>name label split`, and only whether a column is asked for counts, not its name.
 
@@ -54,7 +54,7 @@ def read_table(
     tsv_quotes: whether quotes mean in .tsv what they mean in .csv, or are characters like any other.
 
   Raises:
-    UserError: with file and line.
+    UserError: for the file as a whole: its name, packing, encoding, quotes or header, or no row.
   """
   suffixes = [suffix.lower() for suffix in path.suffixes]
   packed = suffixes[-1] if suffixes and suffixes[-1] in _OPEN else None
@@ -103,7 +103,7 @@ def _read_csv(
   delimiter: str,
   *,
   quotes: bool = True,
-) -> Iterator[Row]:
+) -> Iterator[Row | UserError]:
   csv.field_size_limit(_FIELD_LIMIT)
   reader = csv.reader(
     lines,
@@ -127,9 +127,10 @@ def _read_csv(
         places = [None if name is None else _place(name, header, here) for name in columns]
         continue
       if len(fields) != len(header):
-        raise UserError(
+        yield UserError(
           f"{len(fields)} fields where the header has {len(header)}, {here}; correct the line"
         )
+        continue
       sequence, label, split = (None if i is None else fields[i] for i in places)
       yield Row(here, sequence, label, split)
   except csv.Error as error:
@@ -148,43 +149,62 @@ def _place(name: str, header: list[str], place: str) -> int:
 
 def _read_json(
   lines: Iterable[str], path: pathlib.Path, columns: list[str | None]
-) -> Iterator[Row]:
+) -> Iterator[Row | UserError]:
   for number, line in enumerate(lines, 1):
-    place = f"{path}:{number}"
-    if not line.strip():
-      continue
-    try:
-      record = json.loads(line)
-      if "\\u" in line:  # which can write half a pair of surrogates, which is no text
-        json.dumps(record, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-      reason = getattr(error, "msg", str(error))
-      raise UserError(f"not a JSON object ({reason}), {place}; correct the line") from None
-    if not isinstance(record, dict):
-      raise UserError(f"not a JSON object, {place}; write one a line")
-    sequence, label, split = (
-      None if name is None else record[list(record)[_place(name, list(record), place)]]
-      for name in columns
+    if line.strip():
+      try:
+        row: Row | UserError = _json_row(line, f"{path}:{number}", columns)
+      except UserError as error:
+        row = error
+      yield row
+
+
+def _json_row(line: str, place: str, columns: list[str | None]) -> Row:
+  try:
+    record = json.loads(line)
+    if "\\u" in line:  # which can write half a pair of surrogates, which is no text
+      json.dumps(record, ensure_ascii=False).encode()
+  except (ValueError, RecursionError) as error:
+    reason = getattr(error, "msg", str(error))
+    raise UserError(f"not a JSON object ({reason}), {place}; correct the line") from None
+  if not isinstance(record, dict):
+    raise UserError(f"not a JSON object, {place}; write one a line")
+  sequence, label, split = (
+    None if name is None else record[list(record)[_place(name, list(record), place)]]
+    for name in columns
+  )
+  if label is not None and not isinstance(label, str | int | float):
+    raise UserError(
+      f"the label {str(label)[:40]!r} is neither text nor a number, {place}; correct the line"
     )
-    if label is not None and not isinstance(label, str | int | float):
-      raise UserError(
-        f"the label {label!r} is neither text nor a number, {place}; correct the line"
-      )
-    yield Row(
-      place, sequence, None if label is None else str(label), None if split is None else str(split)
-    )
+  return Row(
+    place,
+    sequence,
+    None if label is None else json_text(label),
+    None if split is None else json_text(split),
+  )
+
+
+def json_text(value: Any) -> str:
+  """A value as text; JSON has one kind of number, so that 1.0 is 1."""
+  if isinstance(value, str):
+    return value
+  if isinstance(value, float) and value.is_integer():
+    return str(int(value))
+  return json.dumps(value)
 
 
 def _read_fasta(
   lines: Iterable[str], path: pathlib.Path, columns: list[str | None]
-) -> Iterator[Row]:
+) -> Iterator[Row | UserError]:
   wanted = sum(column is not None for column in columns)
   for record in parse((line.strip() for line in lines), path):
     words, place = record.header.split(), f"{path}:{record.line}"
     if len(words) < wanted:
-      raise UserError(
+      yield UserError(
         f"{len(words)} words in a header that needs {wanted}, {place}; write `>name label split`"
       )
+      continue
     label = words[1] if columns[1] is not None else None
     split = words[wanted - 1] if columns[2] is not None else None
     yield Row(place, "\n".join(record.lines), label, split)

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from absl import logging
 
 from discipline_jax.plan import make_plan
 from discipline_jax.tasks import cache
@@ -48,6 +49,20 @@ def test_kept_features_are_the_made_ones(source, tmp_path, segments):
     np.testing.assert_array_equal(ours, theirs)
     assert getattr(ours, "dtype", None) == getattr(theirs, "dtype", None)
   assert len(list((tmp_path / "c").iterdir())) == 1
+
+
+def test_what_was_warned_of_is_said_again(source, tmp_path, caplog):
+  def make():
+    logging.info("read")
+    logging.warning("%d samples are left out, %s", 3, "50%")
+    return features()
+
+  for make_now in (make, never):
+    caplog.clear()
+    cached(tmp_path / "c", [source], [1], make_now)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [
+      "3 samples are left out, 50%"
+    ]
 
 
 def test_other_content_or_settings_are_made_anew(source, tmp_path):

@@ -129,8 +129,21 @@ class TestLabels:
   def test_booleans_of_json(self, tmp_path):
     lines = [json.dumps({"sequence": "A", "label": label}) for label in (True, False, True)]
     task = read(written(tmp_path, "\n".join(lines), "a.jsonl"))
-    assert task.labels == ("False", "True")
+    assert task.labels == ("false", "true")
     assert [one.label for one in task.read()["all"]] == [1, 0, 1]
+
+  def test_numbers_of_json_are_one_class_however_they_are_written(self, tmp_path):
+    labels = ("1", '"1"', "1.0", "2.50", "2.5")
+    lines = [f'{{"sequence": "A", "label": {label}}}' for label in labels]
+    task = read(written(tmp_path, "\n".join(lines), "a.jsonl"))
+    assert task.labels == ("1", "2.5")
+    assert [one.label for one in task.read()["all"]] == [0, 0, 0, 1, 1]
+
+  @pytest.mark.parametrize(("repeats", "said"), [(1, True), (2, False)])
+  def test_classes_that_look_like_values_are_said(self, repeats, said, tmp_path, caplog):
+    read(written(tmp_path, "sequence,label\n" + "A,0.5\nA,1.5\nA,2.5\n" * repeats))
+    message = "3 classes for 3 samples; if the labels are values, set task.kind=regression"
+    assert (message in caplog.text) == said
 
   def test_values(self, tmp_path):
     task = read(written(tmp_path, "sequence,label\nA,1e-3\nC,-2\nG, 7 \n"), kind="regression")
@@ -140,6 +153,7 @@ class TestLabels:
   def test_the_metric_that_is_asked_for(self, tmp_path):
     path = written(tmp_path, "sequence,label\nA,0\nC,1\n")
     assert read(path, metric="mcc").metric == "mcc"
+    assert read(path, metric="f1").metric == "f1"
     assert read(path, metric="pearson", kind="regression").metric == "pearson"
 
 
@@ -155,15 +169,22 @@ class TestGivenParts:
     }
     assert task.alphabet.symbols == ("A",), "of training alone"
 
-  def test_without_a_test_part(self, tmp_path):
+  def test_without_a_test_part(self, tmp_path, caplog):
     path = written(tmp_path, ">a 0 train\nA\n>b 1 dev\nC\n", "a.fa")
     assert list(read(path, splits="any").read()) == ["train", "validation"]
+    assert f"no row of the test part, {path}: the validation part is the test" in caplog.text
+    for name in ("train", "validation"):
+      written(tmp_path, "sequence,label\nA,0\nC,1\n", f"my_{name}.csv")
+    assert list(read(tmp_path / "my_{split}.csv").read()) == ["train", "validation"]
+    missing = tmp_path / "my_test.csv"
+    assert f"no file {missing}: the validation part is the test" in caplog.text
 
-  @pytest.mark.parametrize("splits", [None, "part"])
-  def test_by_files(self, splits, tmp_path):
+  def test_by_files(self, tmp_path):
     for name, rows in {"train": "A,0\nC,1\n", "validation": "G,1\n", "test": "A,1\n"}.items():
       written(tmp_path, f"sequence,label\n{rows}", f"my_{name}.csv")
-    task = read(tmp_path / "my_{split}.csv", splits=splits)
+    with pytest.raises(UserError, match="task.splits = 'part', but task.path = .* unset one of"):
+      read(tmp_path / "my_{split}.csv", splits="part")
+    task = read(tmp_path / "my_{split}.csv")
     assert samples(task) == {
       "train": [(["A"], 0), (["C"], 1)],
       "validation": [(["G"], 1)],
@@ -193,6 +214,10 @@ class TestMistakes:
       ('1,1\n"",0\n', {"symbols": "integers"}, "empty sequence, {}:3; every row needs one"),
       ("A,1\nC,\n", {}, "no label, {}:3; every row needs one"),
       ("A,1\nC, \n", {"kind": "regression"}, "no label, {}:3; every row needs one"),
+      ("A,1\nC,NaN\n", {}, "the label 'NaN' is none, {}:3; give one, or leave the row out"),
+      ("A,1\nC,a\0b\n", {}, "the control character '\\x00' in a label, {}:3; correct the line"),
+      ('A,1\nC,"a\nb"\n', {}, "the control character '\\n' in a label, {}:3; correct the line"),
+      ("A,1\nC,0\nG,2\n", {"metric": "f1"}, "task.metric = 'f1' is of two classes, not of the 3 in {}; set task.m"),
       ("A,1\nC,nan\n", {"kind": "regression"}, "the label 'nan' is not a finite number, {}:3; correct the line"),
       ("A,-inf\nC,1\n", {"kind": "regression"}, "the label '-inf' is not a finite number, {}:2; "),
       ("A,1e39\nC,1\n", {"kind": "regression"}, "the label '1e39' is not a finite number, {}:2; "),
@@ -263,6 +288,28 @@ class TestMistakes:
     task = read(path, skip_invalid=True)
     assert samples(task) == {"all": [(["A"], 1), (["G"], 0)]}
     assert f"3 samples of {path} are left out; the first: empty sequence, {path}:3;" in caplog.text
+
+  @pytest.mark.parametrize(
+    ("name", "content", "first"),
+    [
+      ("a.csv", "sequence,label,part\nA,1,train\nA,1\nG,0,dev\nG,0,Dev\n", "2 fields where the header has 3, {}:3"),
+      ("a.jsonl", '{"sequence": "A", "label": 1, "part": "train"}\n{"sequence": \n{"label": 1}\n'
+       '{"sequence": "G", "label": 0, "part": "dev"}\n', "not a JSON object (Expecting value), {}:2"),
+      ("a.fa", ">a 1 train\nA\n>b 1\nA\n>c nan dev\nA\n>d 0 dev\nG\n", "2 words in a header that needs 3, {}:3"),
+    ],
+  )  # fmt: skip
+  def test_skip_invalid_leaves_out_broken_rows_of_every_format(
+    self, name, content, first, tmp_path, caplog
+  ):
+    path = written(tmp_path, content, name)
+    with pytest.raises(UserError, match=re.escape(first.replace("{}", str(path)))):
+      read(path, splits="part")
+    task = read(path, splits="part", skip_invalid=True)
+    assert samples(task) == {"train": [(["A"], 1)], "validation": [(["G"], 0)]}
+    assert (
+      f"2 samples of {path} are left out; the first: {first.replace('{}', str(path))}"
+      in caplog.text
+    )
 
   def test_skip_invalid_leaves_nothing(self, tmp_path):
     path = written(tmp_path, "sequence,label\n,1\n,0\n")

@@ -163,7 +163,7 @@ class TestOpenAlphabets:
       planned(path)
 
 
-def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path):
+def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path, caplog):
   """Values of sentences: the share of the word `good`."""
   rng = np.random.default_rng(0)
   with (tmp_path / "mine.jsonl").open("w") as file:
@@ -208,3 +208,4 @@ def test_a_run_and_its_predictions_for_words_that_it_did_not_see(tmp_path):
   assert values[0] == values[1], "a list of words is the words"
   assert values[2] == values[3], "all unseen words are one symbol"
   assert values[2] != values[4]
+  assert "4 symbols in 2 of 6 rows do not occur in training" in caplog.text

@@ -13,6 +13,7 @@ import zipfile
 
 import pytest
 
+from discipline_jax import defaults, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.tasks import sources
 from discipline_jax.tasks.sources import Source, ensure, fetch, unpack
@@ -364,6 +365,33 @@ def test_ensure_gets_the_table_of_maestro_and_then_its_pieces(server, tmp_path, 
   ensure([table, root / "2004" / "a.midi", root / "2008" / "none.midi", slip], tmp_path)
   assert names(music) == ["a.midi", "maestro-v1.0.0-midi.zip", "maestro-v1.0.0.csv"]
   assert len(server.requests) == 1
+
+
+def test_pieces_that_are_missing_are_fetched_unless_they_are_to_be_left_out(
+  server, tmp_path, monkeypatch
+):
+  table = "canonical_composer,split,midi_filename\nx,train,a.midi\ny,validation,b.midi\n"
+  members = {
+    "maestro-v1.0.0/maestro-v1.0.0.csv": table.encode(),
+    "maestro-v1.0.0/a.midi": b"a",
+    "maestro-v1.0.0/b.midi": b"b",
+  }
+  serve_archive(server, monkeypatch, "music/maestro-v1.0.0", members)
+  options = defaults.finetune().task
+  options.skip_invalid = True
+  root = tmp_path / "music" / "maestro-v1.0.0"
+  tasks.fetch("music_composer", tmp_path, options)  # nothing is there yet
+  assert names(root) == ["a.midi", "b.midi"]
+  (root / "b.midi").unlink()
+  tasks.fetch("music_composer", tmp_path, options)
+  assert names(root) == ["a.midi"]
+  options.skip_invalid = False
+  tasks.fetch("music_composer", tmp_path, options)
+  assert names(root) == ["a.midi", "b.midi"]
+  options.skip_invalid = True
+  monkeypatch.setitem(sources.FILES, "dna/H3.txt", server.source("H3.txt", CONTENT))
+  tasks.fetch("dna_h3", tmp_path, options)
+  assert (tmp_path / "dna" / "H3.txt").read_bytes() == CONTENT
 
 
 def test_ensure_splits_mrpc_as_glue_does(server, shared, tmp_path, monkeypatch):

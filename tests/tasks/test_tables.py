@@ -27,6 +27,8 @@ def rows(path, sequence="sequence", label="label", split=None):
   """Line, sequence, label and split of each row."""
   result = []
   for row in read_table(path, sequence, label, split):
+    if isinstance(row, UserError):
+      raise row
     file, _, line = row.place.rpartition(":")
     assert file == str(path)
     result.append((int(line), row.sequence, row.label, row.split))
@@ -125,8 +127,14 @@ class TestJson:
       ('"x"', "x"),
       ("1", "1"),
       ("-2.5", "-2.5"),
-      ("true", "True"),
-      ("false", "False"),
+      ("true", "true"),
+      ("false", "false"),
+      ("1.0", "1"),
+      ("1e3", "1000"),
+      ("-0.0", "0"),
+      ("NaN", "NaN"),
+      ("-Infinity", "-Infinity"),
+      ("12345678901234567890", "12345678901234567890"),
       ('"é\\u00e9"', "éé"),
       ("null", None),
     ],
@@ -186,7 +194,7 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.jsonl", b'{"sequence": ' + b"1" * 5000 + b', "label": 1}\n', "not a JSON object (Exceeds the limit (4300"),
     ("a.jsonl", b'{"sequence": "a\\ud83d", "label": 1}\n', "not a JSON object ('utf-8' codec can't encode character"),
     ("a.jsonl", b'\n{"sequence": "A", "class": 1}\n', "no column 'label' but sequence, class, {}:2; set task.sequence"),
-    ("a.jsonl", b'{"sequence": "A", "label": [1]}\n', "the label [1] is neither text nor a number, {}:1; correct"),
+    ("a.jsonl", b'{"sequence": "A", "label": [1]}\n', "the label '[1]' is neither text nor a number, {}:1; correct"),
     ("a.fa", b"ACGT\n>a 1\nAC\n", "expected a line `>name ...`, got 'ACGT', {}:1; give a FASTA file"),
     ("a.fa", b">a 1\nAC\n>b\nGT\n", "1 words in a header that needs 2, {}:3; write `>name label split`"),
     ("a.fa", b"\n", "no row, {}; give a CSV"),
@@ -205,7 +213,7 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
 def test_hostile_files_are_one_line(name, content, message, tmp_path):
   path = written(tmp_path, name, content)
   with pytest.raises(UserError, match=re.escape(message.replace("{}", str(path)))) as raised:
-    read_table(path, "sequence", "label", None)
+    rows(path)
   assert "\n" not in str(raised.value)
   assert f", {path}" in str(raised.value)
   assert list(tmp_path.iterdir()) == [path]
