@@ -21,8 +21,7 @@ def describe(plan: Plan, workdir: pathlib.Path) -> str:
     "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(plan):.1f}% of the"
     " positions of an epoch are padding",
     **_data(plan),
-    "model": f"{plan.model_config.model_type} {plan.model_config.num_hidden_layers} x {plan.model_config.hidden_size},"
-    f" {config.model.init} ({source}), {config.model.dtype}",
+    "model": f"{plan.model_config.summary}, {config.model.init} ({source}), {config.model.dtype}",
     "token map": f"{config.token_map.kind}; {len(plan.sub_tables[0].rows)} of"
     f" {plan.model_config.vocab_size} embedding rows are trained",
     "training": f"{plan.num_steps} updates of {config.train.batch_size} samples,"

@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import models
 from discipline_jax.errors import UserError
+from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.plan import model_parts, token_map
 from discipline_jax.saved import Saved, read_model
@@ -45,12 +46,16 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     print(summary)
     return
   checkpoint, model_config, vocabulary = model_parts(saved.config, saved.task)
+  if not isinstance(model_config, models.ModelConfig):
+    raise UserError(
+      f"{model_config.model_type} has no form in Hugging Face's format; use the run with --config.mode=predict"
+    )
   head = models.Classifier(saved.task.num_outputs)
   graph, state = nnx.split(nnx.eval_shape(lambda: head.build(model_config, rngs=nnx.Rngs(0))))
   params = saved.whole_params(replica, checkpoint, model_config)
   nnx.replace_by_pure_dict(state, jax.tree.map(jax.numpy.asarray, params))
   model = nnx.merge(graph, state)
-  model.base_model.source = checkpoint
+  encoder_of(model).source = checkpoint
   models.save(model, output, labels=saved.task.labels)
   with whole_file(output / "input_ids.json", text=True) as file:
     file.write(json.dumps(_input_ids(saved, replica, vocabulary), ensure_ascii=False) + "\n")

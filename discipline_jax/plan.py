@@ -19,10 +19,17 @@ from ml_collections import ConfigDict
 from discipline_jax import tasks
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
-from discipline_jax.models.heads import Classifier
+from discipline_jax.models.heads import Classifier, ClassifierConfig
+from discipline_jax.models.hilbert_cnn import NUCLEOTIDES, HilbertConfig
 from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.initialise import INITS, SubTable
-from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
+from discipline_jax.models.tokenizer import (
+  NUM_SPECIAL_TOKENS,
+  Vocabulary,
+  load_vocabulary,
+  make_vocabulary,
+)
+from discipline_jax.tasks import dna
 from discipline_jax.tasks.base import Split, Task, make_split
 from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
@@ -60,7 +67,7 @@ class Plan:
   splits: list[Split]
   sub_tables: list[SubTable]
   checkpoint: pathlib.Path | None
-  model_config: ModelConfig
+  model_config: ClassifierConfig
   head: Classifier
   dtype: jnp.dtype
   mesh: Mesh
@@ -68,7 +75,7 @@ class Plan:
   num_steps: int
 
   @property
-  def trained_config(self) -> ModelConfig:
+  def trained_config(self) -> ClassifierConfig:
     """Sizes of the model that is trained: its embedding table has the rows that the task can reach."""
     return dataclasses.replace(self.model_config, vocab_size=len(self.sub_tables[0].rows))
 
@@ -214,7 +221,7 @@ def _check(config: ConfigDict) -> None:
 
 def model_parts(
   config: ConfigDict, task: Task
-) -> tuple[pathlib.Path | None, ModelConfig, Vocabulary]:
+) -> tuple[pathlib.Path | None, ClassifierConfig, Vocabulary]:
   """The model's directory (None where it has no checkpoint), its sizes with the run's dropout, and its vocabulary."""
   sizes = {name: value for name, value in config.model.config.items() if value is not None}
   if config.model.checkpoint is not None:
@@ -226,6 +233,8 @@ def model_parts(
     model_config = read_config(checkpoint)
     vocabulary = load_vocabulary(checkpoint, model_config.vocab_size)
   elif config.model.init == "scratch":
+    if sizes.get("model_type") == "hilbert_cnn":
+      return None, *_hilbert_cnn(config, task, sizes)
     checkpoint = None
     model_config = ModelConfig.from_dict(
       {"model_type": "bert", **sizes}, "in --config.model.config"
@@ -249,6 +258,28 @@ def model_parts(
       model_config, attention_probs_dropout_prob=config.model.attention_dropout
     )
   return checkpoint, model_config, vocabulary
+
+
+def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertConfig, Vocabulary]:
+  letters = set() if task.alphabet is None else set(task.alphabet.symbols)
+  if not set(NUCLEOTIDES) <= letters <= set(dna.ALPHABET.symbols):
+    raise UserError(
+      f"model_type hilbert_cnn reads DNA, but task {task.name} is not of {''.join(dna.ALPHABET.symbols)}; choose"
+      " another model"
+    )
+  for name, is_set in (
+    *((f"model.config.{name}", True) for name in sizes if name != "model_type"),
+    ("model.attention_dropout", config.model.attention_dropout is not None),
+    ("train.weight_decay", config.train.weight_decay != 0),
+    ("token_map.kind", config.token_map.kind != "identity"),
+  ):
+    if is_set:
+      wanted = "set it to identity" if name == "token_map.kind" else "unset it"
+      raise UserError(f"{name} does not apply to model_type hilbert_cnn; {wanted}")
+  assert task.alphabet is not None
+  vocabulary = make_vocabulary(task.alphabet.symbols, NUM_SPECIAL_TOKENS + len(letters))
+  dropout = {} if config.model.dropout is None else {"dropout": config.model.dropout}
+  return HilbertConfig(vocabulary.tokens, len(vocabulary.tokens), **dropout), vocabulary
 
 
 def _known_ids(task: Task, features: Features, split: Split, unk_id: int) -> np.ndarray:

@@ -15,9 +15,8 @@ from tqdm import tqdm
 from discipline_jax.errors import UserError
 from discipline_jax.evaluation import place_samples
 from discipline_jax.evaluation import predict as predict_logits
-from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.functional import classifier_function
-from discipline_jax.models.heads import Classifier
+from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.initialise import SubTable, word_embeddings
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.plan import DTYPES, model_parts, token_map
@@ -191,7 +190,7 @@ def _params(
   saved: Saved,
   replica: int,
   checkpoint: pathlib.Path | None,
-  model_config: ModelConfig,
+  model_config: ClassifierConfig,
   vocabulary: Vocabulary,
   symbol_ids: np.ndarray,
 ) -> tuple[dict, np.ndarray]:

@@ -17,8 +17,7 @@ from safetensors.numpy import load_file, save
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import Classifier
+from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.plan import Plan
 from discipline_jax.tasks.base import Alphabet, Task
@@ -57,7 +56,7 @@ class Saved:
     return int(np.argmax(self.result["validation"]["runs"]))
 
   def whole_params(
-    self, replica: int, checkpoint: pathlib.Path | None, config: ModelConfig
+    self, replica: int, checkpoint: pathlib.Path | None, config: ClassifierConfig
   ) -> dict:
     """A replica's parameters with the whole embedding table: rows that were not trained are what the run began with.
 

@@ -227,7 +227,7 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
     np.ones((1, len(encoded.ids)), np.int32),
     np.array(encoded.type_ids)[None],
     None,
-  )
+  ).logits
   np.testing.assert_allclose(predicted[40], expected[0, 0], rtol=1e-5)
 
 

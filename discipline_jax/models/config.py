@@ -62,6 +62,10 @@ class ModelConfig:
   inner_group_num: int = 1  # ALBERT's layers that a group is
 
   @property
+  def summary(self) -> str:
+    return f"{self.model_type} {self.num_hidden_layers} x {self.hidden_size}"
+
+  @property
   def embedding_features(self) -> int:
     """Width of the embeddings."""
     return self.hidden_size if self.embedding_size is None else self.embedding_size

@@ -1,20 +1,39 @@
 """A model as a pure function of its parameters, which is what `jax.jit`, `jax.grad` and `jax.vmap` want."""
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Float32
 
-from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import Classifier
+from discipline_jax.models.heads import Classifier, ClassifierConfig
+from discipline_jax.models.hilbert_cnn import HilbertCNN
 
-# (params, ids, attention_mask, token_type_ids, dropout_key) -> logits [batch, num_labels]
-Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None, jax.Array | None], jax.Array]
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ForwardOutput:
+  """What a model gives for a batch.
+
+  Attributes:
+    logits: of each row.
+    penalty: what the model itself adds to the training loss.
+    statistics: the new values of parameters that no gradient moves: the averages of batch normalization.
+  """
+
+  logits: Float32[Array, "batch num_labels"]
+  penalty: Float32[Array, ""] | float
+  statistics: dict
+
+
+# (params, ids, attention_mask, token_type_ids, dropout_key) -> ForwardOutput
+Forward = Callable[[dict, jax.Array, jax.Array, jax.Array | None, jax.Array | None], ForwardOutput]
 
 
 def classifier_function(
-  config: ModelConfig, head: Classifier, dtype: jnp.dtype = jnp.float32
+  config: ClassifierConfig, head: Classifier, dtype: jnp.dtype = jnp.float32
 ) -> Forward:
   """The classifier of these sizes; `params` are as `models.initialise.initial_params` gives them."""
   graph, abstract = nnx.split(
@@ -27,14 +46,19 @@ def classifier_function(
     attention_mask: jax.Array,
     token_type_ids: jax.Array | None,
     dropout_key: jax.Array | None,
-  ) -> jax.Array:
+  ) -> ForwardOutput:
     state = nnx.State(abstract)
     nnx.replace_by_pure_dict(state, params)
-    return nnx.merge(graph, state)(
+    model = nnx.merge(graph, state)
+    logits = model(
       ids,
       attention_mask=attention_mask,
       token_type_ids=token_type_ids,
       dropout_key=dropout_key,
     )
+    if not isinstance(model, HilbertCNN):
+      return ForwardOutput(logits, 0.0, {})
+    statistics = nnx.to_pure_dict(nnx.state(model, nnx.BatchStat))
+    return ForwardOutput(logits, model.penalty(), statistics)
 
   return forward

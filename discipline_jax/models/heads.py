@@ -14,8 +14,12 @@ from jaxtyping import Array, Float, Int
 
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder
+from discipline_jax.models.hilbert_cnn import HilbertCNN, HilbertConfig
 from discipline_jax.models.layers import ACTIVATIONS, LayerNorm, Linear, dropout
 from discipline_jax.models.products import linear
+
+# What a `Classifier` can be built of.
+ClassifierConfig = ModelConfig | HilbertConfig
 
 
 class Head(Protocol):
@@ -37,7 +41,9 @@ class Classifier:
 
   num_labels: int
 
-  def build(self, config, *, rngs, dtype=jnp.float32) -> "SequenceClassifier":
+  def build(self, config, *, rngs, dtype=jnp.float32) -> "SequenceClassifier | HilbertCNN":
+    if isinstance(config, HilbertConfig):
+      return HilbertCNN(config, self.num_labels, rngs=rngs, dtype=dtype)
     return SequenceClassifier(config, self.num_labels, rngs=rngs, dtype=dtype)
 
 

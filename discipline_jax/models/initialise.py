@@ -11,14 +11,18 @@ from flax import nnx
 from jaxtyping import Float, Int32
 
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import Classifier
+from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.huggingface import load_params
 
 INITS = ("pretrained", "scratch", "re_emb")
 
 
 def initial_params(
-  init: str, config: ModelConfig, head: Classifier, checkpoint: pathlib.Path | None, seed: int
+  init: str,
+  config: ClassifierConfig,
+  head: Classifier,
+  checkpoint: pathlib.Path | None,
+  seed: int,
 ) -> dict:
   """Parameters of a classifier, as a nested dict.
 
@@ -34,17 +38,18 @@ def initial_params(
   if init == "scratch":
     return draw(key)
   assert checkpoint is not None  # make_plan sees to it
+  assert isinstance(config, ModelConfig)
   fresh = ("classifier.", "embeddings.word_embeddings.") if init == "re_emb" else ("classifier.",)
   return load_params(checkpoint, config, draw, key, fresh)
 
 
-def abstract_params(config: ModelConfig, head: Classifier) -> dict:
+def abstract_params(config: ClassifierConfig, head: Classifier) -> dict:
   """The shapes of `initial_params`; nothing is read or drawn."""
   return jax.eval_shape(_draw(config, head), jax.random.key(0))
 
 
 @lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
-def _draw(config: ModelConfig, head: Classifier) -> Callable[[jax.Array], dict]:
+def _draw(config: ClassifierConfig, head: Classifier) -> Callable[[jax.Array], dict]:
   return jax.jit(
     lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
   )

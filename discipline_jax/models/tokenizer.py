@@ -14,6 +14,7 @@ from discipline_jax.errors import UserError
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 _ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+NUM_SPECIAL_TOKENS = len(_BERT)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Float32, Int32, UInt, UInt8
 
@@ -71,24 +72,27 @@ def make_train_step(
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _DROPOUT), state.step)
     num_samples = jnp.maximum(1, (indices >= 0).sum())
 
-    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> jax.Array:
-      logits = forward(params, *_inputs(data, lookup, part, length), key)
-      losses = _losses(logits, jnp.take(data.labels, part, mode="clip"))
-      return jnp.where(part >= 0, losses, 0).sum() / num_samples
+    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> tuple[jax.Array, dict]:
+      output = forward(params, *_inputs(data, lookup, part, length), key)
+      losses = _losses(output.logits, jnp.take(data.labels, part, mode="clip"))
+      loss = jnp.where(part >= 0, losses, 0).sum() / num_samples
+      return loss + output.penalty / indices.shape[0], output.statistics
 
-    value_and_grad = jax.value_and_grad(loss_of)
+    value_and_grad = jax.value_and_grad(loss_of, has_aux=True)
     keys = jax.random.split(key, indices.shape[0])
     if indices.shape[0] == 1:
-      loss, gradient = value_and_grad(state.params, indices[0], keys[0])
+      (loss, statistics), gradient = value_and_grad(state.params, indices[0], keys[0])
     else:
 
       def accumulate(total, part_and_key):
-        return jax.tree.map(jnp.add, total, value_and_grad(state.params, *part_and_key)), None
+        (loss, statistics), gradient = value_and_grad(state.params, *part_and_key)
+        return jax.tree.map(jnp.add, total, (loss, gradient)), statistics
 
       zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state.params))
-      (loss, gradient), _ = jax.lax.scan(accumulate, zero, (indices, keys))
+      (loss, gradient), of_parts = jax.lax.scan(accumulate, zero, (indices, keys))
+      statistics = jax.tree.map(lambda x: x.mean(0), of_parts)
     changes, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, changes)
+    params = _replaced(optax.apply_updates(state.params, changes), statistics)
     return TrainState(state.step + 1, params, opt_state), {
       "loss": loss,
       "grad_norm": optax.tree.norm(gradient),
@@ -122,7 +126,9 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
 
   def step(params: dict, data: DeviceData, indices: jax.Array, length: int):
     return _over_replicas(
-      lambda params, lookup, rows: forward(params, *_inputs(data, lookup, rows, length), None),
+      lambda params, lookup, rows: (
+        forward(params, *_inputs(data, lookup, rows, length), None).logits
+      ),
       params,
       data.lookup,
       indices,
@@ -144,12 +150,17 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
 def _inputs(
   data: DeviceData, lookup: jax.Array, indices: jax.Array, length: int
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-  """Rows of the embedding table, attention mask and segments of some samples."""
+  """Rows of the embedding table, attention mask and segments of some samples; an empty place has no token."""
   symbols = jnp.take(data.symbols[:, :length], indices, axis=0, mode="clip")
   segments = None
   if data.segments is not None:
     segments = jnp.take(data.segments[:, :length], indices, axis=0, mode="clip").astype(jnp.int32)
-  return lookup[symbols], symbols != PAD, segments
+  return lookup[symbols], (symbols != PAD) & (indices >= 0)[:, None], segments
+
+
+def _replaced(params: dict, statistics: dict) -> dict:
+  """`params` with the leaves of `statistics` in their places."""
+  return unflatten_dict(flatten_dict(params) | flatten_dict(statistics))
 
 
 def _losses(logits: Float[Array, "rows outputs"], labels: jax.Array) -> Float[Array, " rows"]:

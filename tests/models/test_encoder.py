@@ -35,7 +35,8 @@ def classifier():
   rng = np.random.default_rng(0)
   ids = jnp.asarray(rng.integers(0, CONFIG.vocab_size, (3, LENGTH)))
   mask = jnp.asarray(np.arange(LENGTH)[None] < np.array([LENGTH, LENGTH - PADDED, 1])[:, None])
-  return jax.jit(classifier_function(CONFIG, head)), params, ids, mask
+  forward = classifier_function(CONFIG, head)
+  return jax.jit(lambda *inputs: forward(*inputs).logits), params, ids, mask
 
 
 def test_padded_tokens_change_nothing(classifier):
@@ -129,7 +130,7 @@ def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
   forward, params, ids, mask = classifier
   logits = classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16)(
     params, ids, mask, None, None
-  )
+  ).logits
   assert logits.dtype == jnp.float32
   np.testing.assert_allclose(logits, forward(params, ids, mask, None, None), atol=0.15)
 

@@ -1,0 +1,315 @@
+"""Hilbert-CNN, a network made for DNA (Yin et al. 2018, "An image representation based convolutional network for DNA
+classification"), as its authors' code has it.
+
+The 4-letter words of a sequence are laid along a Hilbert curve as the pixels of an image, which a small convolutional
+network reads. A pixel is one-hot over the 256 words, and -1 in every channel where there is no word: behind the end of
+the sequence, and where a word holds an ambiguity code.
+"""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from discipline_jax.models.layers import hash_bits
+
+NUCLEOTIDES = "ACGT"
+_WORD = 4  # letters
+_NUM_WORDS = len(NUCLEOTIDES) ** _WORD
+_HEIGHT, _WIDTH = 16, 32  # the upper half of a curve of order 32
+_L2 = 1.5 * 5e-4  # of the kernels' squared norm, halved
+_ALPHA = -1.7580993408473766  # what SELU tends to on the left
+
+
+@dataclasses.dataclass(frozen=True)
+class HilbertConfig:
+  """What the network is told; its sizes are fixed.
+
+  Attributes:
+    tokens: of the vocabulary, by id.
+    vocab_size: rows of the table of letters.
+    dropout: share of the features that are dropped out between the dense layers.
+  """
+
+  tokens: tuple[str, ...]
+  vocab_size: int
+  dropout: float = 0.5
+  model_type: str = "hilbert_cnn"
+
+  @property
+  def max_length(self) -> int:
+    """The most tokens that a row of a batch may have: as many words as pixels, and [CLS] and [SEP]."""
+    return _HEIGHT * _WIDTH + _WORD - 1 + 2
+
+  @property
+  def summary(self) -> str:
+    return self.model_type
+
+
+class HilbertCNN(nnx.Module):
+  """A classifier of DNA, called like `heads.SequenceClassifier`."""
+
+  def __init__(
+    self, config: HilbertConfig, num_labels: int, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
+  ):
+    self.base_model = Trunk(config, rngs, dtype)
+    self.classifier = DenseLayers(num_labels, config.dropout, rngs, dtype)
+
+  def __call__(
+    self,
+    ids: Int[Array, "batch length"],
+    *,
+    attention_mask: Int[Array, "batch length"] | None = None,
+    token_type_ids: Int[Array, "batch length"] | None = None,
+    dropout_key: jax.Array | None = None,
+  ) -> Float[Array, "batch num_labels"]:
+    """Logits; in training (with a `dropout_key`) batch normalization is over the batch, and its averages move on.
+
+    Args:
+      ids: rows of the table of letters, with [CLS] first.
+      attention_mask: a row without a token is an empty place: batch normalization leaves it out.
+      token_type_ids: not used.
+      dropout_key: one PRNG key; None for evaluation.
+    """
+    del token_type_ids
+    rows = None
+    if dropout_key is not None:
+      rows = jnp.ones(len(ids), bool) if attention_mask is None else attention_mask.any(1)
+    x = self.base_model(ids, rows)
+    return self.classifier(x, dropout_key).astype(jnp.float32)
+
+  def penalty(self) -> jax.Array:
+    """The L2 term of the training loss, over the kernels of all convolutions."""
+    leaves = jax.tree.leaves(nnx.state(self, nnx.Param))
+    squares = [jnp.square(kernel).sum() for kernel in leaves if kernel.ndim == 4]
+    return 0.5 * _L2 * jnp.stack(squares).sum()
+
+
+class Trunk(nnx.Module):
+  """From ids to 64 features."""
+
+  def __init__(self, config: HilbertConfig, rngs: nnx.Rngs, dtype: jnp.dtype):
+    self.embeddings = Letters(config)
+    self.words = WordConvolution(7, 64, rngs, dtype)
+    self.convolution = _convolution(5, 64, 64, rngs, dtype)
+    self.norm = NormAndElu(64, rngs, dtype)
+    self.wide = Block((8, 4, 4, 3), 64, 32, rngs, dtype)
+    self.blocks = nnx.List(
+      [
+        Block(kernels, 32, 32, rngs, dtype)
+        for kernels in ((2, 4, 4, 3), (2, 2, 2, 2), (3, 2, 2, 3))
+      ]
+    )
+    self.last_norm = NormAndElu(32, rngs, dtype)
+
+  def __call__(
+    self, ids: Int[Array, "batch length"], rows: Bool[Array, " batch"] | None
+  ) -> Float[Array, "batch 64"]:
+    """`rows`: which to normalize over, in training; None in evaluation."""
+    x = self.convolution(self.words(_pixels(self.embeddings.words(ids))))
+    x = _pool(self.norm(x, rows))
+    x = _pool(self.wide(x, rows))
+    for block in self.blocks:
+      x = block(x, rows)
+    x = _pool(self.last_norm(_pool(x), rows))
+    return x.reshape(len(x), -1)
+
+
+class Letters(nnx.Module):
+  """Which nucleotide a token is: a table that is not trained, in the place of a language model's word embeddings."""
+
+  def __init__(self, config: HilbertConfig):
+    self.word_embeddings = LetterTable(config)
+
+  def words(self, ids: Int[Array, "batch length"]) -> Int[Array, "batch words"]:
+    """The number of each 4-letter word after [CLS], `_NUM_WORDS` where it is none."""
+    letters = jax.lax.stop_gradient(self.word_embeddings.weight[...])[ids[:, 1:]]
+    code, known = letters.argmax(-1), letters.any(-1)
+    count = code.shape[1] - _WORD + 1
+    word, whole = jnp.zeros((), code.dtype), jnp.ones((), bool)
+    for i in range(_WORD):
+      word = word * len(NUCLEOTIDES) + code[:, i : i + count]
+      whole = whole & known[:, i : i + count]
+    return jnp.where(whole, word, _NUM_WORDS)
+
+
+class LetterTable(nnx.Module):
+  def __init__(self, config: HilbertConfig):
+    rows = [[token == letter for letter in NUCLEOTIDES] for token in config.tokens]
+    self.weight = nnx.Param(jnp.array(rows[: config.vocab_size], jnp.float32))
+
+
+class WordConvolution(nnx.Module):
+  """The convolution of the image, as sums of rows of its kernel: a pixel has one row of it for each place.
+
+  As a convolution of 256 channels, nearly all zero, it would be nine tenths of the network's arithmetic.
+  """
+
+  def __init__(self, size: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
+    shape = (size, size, _NUM_WORDS, out_features)
+    self.kernel = nnx.Param(_kernel_init(size, out_features)(rngs.params(), shape, jnp.float32))
+    self.dtype = dtype
+
+  def __call__(
+    self, words: Int[Array, "batch height width"]
+  ) -> Float[Array, "batch height width out"]:
+    kernel = self.kernel[...].astype(self.dtype)
+    size, (height, width) = kernel.shape[0], words.shape[1:]
+    # What a pixel without a word gives, and then what lies outside the image.
+    rows = jnp.concatenate([kernel, -kernel.sum(2, keepdims=True)], 2)
+    border = size // 2
+    words = jnp.pad(
+      words, ((0, 0), (border, border), (border, border)), constant_values=rows.shape[2]
+    )
+    total = jnp.zeros((), self.dtype)
+    for i, j in itertools.product(range(size), repeat=2):
+      here = words[:, i : i + height, j : j + width]
+      total = total + jnp.take(rows[i, j], here, axis=0, mode="fill", fill_value=0)
+    return total
+
+
+class Block(nnx.Module):
+  """Two residual units side by side and their input, a 1 x 1 convolution, batch normalization, ELU."""
+
+  def __init__(
+    self,
+    kernels: tuple[int, int, int, int],
+    features: int,
+    out_features: int,
+    rngs: nnx.Rngs,
+    dtype: jnp.dtype,
+  ):
+    self.units = nnx.List(
+      [Unit(pair, features, out_features, rngs, dtype) for pair in (kernels[:2], kernels[2:])]
+    )
+    self.shortcut = _shortcut(features, out_features, rngs, dtype)
+    self.convolution = _convolution(1, out_features, out_features, rngs, dtype)
+    self.norm = NormAndElu(out_features, rngs, dtype)
+
+  def __call__(self, x: jax.Array, rows) -> jax.Array:
+    total = self.units[0](x, rows) + self.units[1](x, rows) + self.shortcut(x)
+    return self.norm(self.convolution(total), rows)
+
+
+class Unit(nnx.Module):
+  """Two convolutions through a bottleneck of four channels, and their input."""
+
+  def __init__(
+    self,
+    kernels: tuple[int, int],
+    features: int,
+    out_features: int,
+    rngs: nnx.Rngs,
+    dtype: jnp.dtype,
+  ):
+    self.first = _convolution(kernels[0], features, 4, rngs, dtype)
+    self.first_norm = NormAndElu(4, rngs, dtype)
+    self.second = _convolution(kernels[1], 4, out_features, rngs, dtype)
+    self.second_norm = _batch_norm(out_features, rngs, dtype)
+    self.shortcut = _shortcut(features, out_features, rngs, dtype)
+    self.norm = NormAndElu(out_features, rngs, dtype)
+
+  def __call__(self, x: jax.Array, rows: jax.Array | None) -> jax.Array:
+    y = self.second(self.first_norm(self.first(x), rows))
+    y = _normalize(self.second_norm, y, rows)
+    return self.norm(y + self.shortcut(x), rows)
+
+
+class NormAndElu(nnx.Module):
+  def __init__(self, features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
+    self.norm = _batch_norm(features, rngs, dtype)
+
+  def __call__(self, x: jax.Array, rows) -> jax.Array:
+    return jax.nn.elu(_normalize(self.norm, x, rows))
+
+
+class DenseLayers(nnx.Module):
+  """64 features, 100, 50, a logit for each label; alpha dropout before each."""
+
+  def __init__(self, num_labels: int, dropout: float, rngs: nnx.Rngs, dtype: jnp.dtype):
+    init = nnx.initializers.variance_scaling(1.0, "fan_in", "uniform")
+    self.layers = nnx.List(
+      [
+        nnx.Linear(features, out, kernel_init=init, rngs=rngs, dtype=dtype)
+        for features, out in itertools.pairwise((64, 100, 50, num_labels))
+      ]
+    )
+    self.dropout = dropout
+
+  def __call__(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
+    keys = [None] * 3 if key is None else jax.random.split(key, 3)
+    for i, (layer, own) in enumerate(zip(self.layers, keys, strict=True)):
+      x = layer(alpha_dropout(own, jax.nn.elu(x) if i else x, self.dropout))
+    return x
+
+
+def hilbert_curve(order: int) -> np.ndarray:
+  """The numbers along a Hilbert curve that fills a square, `order` (a power of two) pixels wide."""
+  curve = np.zeros((1, 1), int)
+  while len(curve) < order:
+    n = curve.size
+    curve = np.block([[curve.T, curve + n], [curve.T[::-1, ::-1] + 3 * n, curve + 2 * n]])
+  return curve
+
+
+def alpha_dropout(
+  key: jax.Array | None, x: Float[Array, "*shape"], rate: float
+) -> Float[Array, "*shape"]:
+  """Sets a share of `x` to SELU's limit, and keeps the mean 0 and the variance 1 (Klambauer et al. 2017)."""
+  if key is None or rate == 0:
+    return x
+  kept = hash_bits(key, x.shape) >= jnp.uint32(rate * 2**32)
+  scale = ((1 - rate) * (1 + rate * _ALPHA**2)) ** -0.5
+  return (scale * (jnp.where(kept, x, _ALPHA) - rate * _ALPHA)).astype(x.dtype)
+
+
+def _pixels(words: Int[Array, "batch words"]) -> Int[Array, "batch height width"]:
+  """Words along the curve."""
+  count = _HEIGHT * _WIDTH
+  words = words[:, :count]
+  words = jnp.pad(words, ((0, 0), (0, count - words.shape[1])), constant_values=_NUM_WORDS)
+  return words[:, hilbert_curve(_WIDTH)[:_HEIGHT]]
+
+
+def _kernel_init(size: int, out_features: int) -> nnx.initializers.Initializer:
+  return nnx.initializers.normal((2 / 9 / (size * size * out_features)) ** 0.5)
+
+
+def _convolution(
+  size: int, features: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype
+) -> nnx.Conv:
+  return nnx.Conv(
+    features,
+    out_features,
+    (size, size),
+    use_bias=False,
+    kernel_init=_kernel_init(size, out_features),
+    rngs=rngs,
+    dtype=dtype,
+  )
+
+
+def _shortcut(features: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
+  """The input itself, or where the widths differ a 1 x 1 convolution of it."""
+  return (
+    (lambda x: x)
+    if features == out_features
+    else _convolution(1, features, out_features, rngs, dtype)
+  )
+
+
+def _batch_norm(features: int, rngs: nnx.Rngs, dtype: jnp.dtype) -> nnx.BatchNorm:
+  return nnx.BatchNorm(features, momentum=0.35, epsilon=1e-3, rngs=rngs, dtype=dtype)
+
+
+def _normalize(norm: nnx.BatchNorm, x: jax.Array, rows: jax.Array | None) -> jax.Array:
+  mask = None if rows is None else rows[:, None, None, None]
+  return norm(x, use_running_average=rows is None, mask=mask)
+
+
+def _pool(x: Float[Array, "batch height width features"]) -> jax.Array:
+  return nnx.avg_pool(x, (2, 2), (2, 2))
