@@ -142,6 +142,7 @@ def read_model(workdir: pathlib.Path) -> Saved:
       alphabet["aliases"],
       None if alphabet["ids"] is None else tuple(alphabet["ids"]),
       alphabet["is_open"],
+      alphabet["unknown_symbol"],
     )
   task = Task(
     description["name"],

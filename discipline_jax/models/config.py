@@ -1,7 +1,8 @@
 """Sizes and switches of an encoder, under Hugging Face's names, read from a `config.json`.
 
-BERT, RoBERTa and ALBERT are one network here. What sets them apart is told by `ModelConfig`: where positions begin, how
-wide the embeddings are, which layers share weights, and what is dropped out.
+BERT, RoBERTa, ALBERT and PLUS-TFM are one network here. What sets them apart is told by `ModelConfig`: where positions
+begin or that they are sinusoids, how wide the embeddings are, which layers share weights, how they are normalized, what
+is dropped out, and whether the first position is pooled.
 """
 
 import dataclasses
@@ -29,6 +30,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "attention_probs_dropout_prob": 0.0,
     "classifier_dropout": 0.1,
   },
+  "plus_tfm": {"vocab_size": 25, "max_position_embeddings": 515},
 }
 FAMILIES = tuple(_DEFAULTS)
 # ALBERT's own name for it.
@@ -74,6 +76,21 @@ class ModelConfig:
   def first_position(self) -> int:
     """Row of the position table that the first token takes: RoBERTa's follows that of padding."""
     return self.pad_token_id + 1 if self.model_type == "roberta" else 0
+
+  @property
+  def has_sinusoids(self) -> bool:
+    """Whether positions are sinusoids (Vaswani et al. 2017) and not a table."""
+    return self.model_type == "plus_tfm"
+
+  @property
+  def normalizes_by_root(self) -> bool:
+    """Whether LayerNorm divides by the root of the standard deviation, as PLUS-TFM does."""
+    return self.model_type == "plus_tfm"
+
+  @property
+  def has_pooler(self) -> bool:
+    """Whether the family has a dense layer on the first position; heads read the position itself otherwise."""
+    return self.model_type != "plus_tfm"
 
   @property
   def max_length(self) -> int:

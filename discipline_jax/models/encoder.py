@@ -1,4 +1,5 @@
-"""The encoder of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and ALBERT (Lan et al. 2020) in Flax NNX.
+"""The encoder of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020) and PLUS-TFM (Min et
+al. 2019) in Flax NNX.
 
 The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its name in a checkpoint of
 `transformers.BertModel`: `encoder.layer.0.attention.self.query.weight`. What the other families call it is told in
@@ -11,12 +12,20 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Float32, Int
 
 from discipline_jax.models.attention import attend
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.layers import ACTIVATIONS, Embedding, LayerNorm, Linear, dropout
+from discipline_jax.models.layers import (
+  ACTIVATIONS,
+  Embedding,
+  LayerNorm,
+  Linear,
+  RootLayerNorm,
+  dropout,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -36,6 +45,11 @@ class EncoderOutput:
   hidden_states: tuple[jax.Array, ...] | None = None
   attentions: tuple[jax.Array, ...] | None = None
 
+  @property
+  def summary(self) -> Float[Array, "batch hidden"]:
+    """What stands for a whole row: the pooled output, or without a pooler the first position."""
+    return self.last_hidden_state[:, 0] if self.pooler_output is None else self.pooler_output
+
 
 class Encoder(nnx.Module):
   """Token ids in, one vector a token out. `dtype` is the dtype of the arithmetic; weights stay float32."""
@@ -53,7 +67,7 @@ class Encoder(nnx.Module):
     self.source: pathlib.Path | None = None  # the checkpoint that `models.load` took it from
     self.embeddings = Embeddings(config, rngs)
     self.encoder = Layers(config, rngs)
-    self.pooler = Pooler(config, rngs) if add_pooling_layer else None
+    self.pooler = Pooler(config, rngs) if add_pooling_layer and config.has_pooler else None
 
   def __call__(
     self,
@@ -111,9 +125,10 @@ class Embeddings(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     std, size = config.initializer_range, config.embedding_features
     self.word_embeddings = Embedding(config.vocab_size, size, std=std, rngs=rngs)
-    self.position_embeddings = Embedding(config.max_position_embeddings, size, std=std, rngs=rngs)
+    if not config.has_sinusoids:
+      self.position_embeddings = Embedding(config.max_position_embeddings, size, std=std, rngs=rngs)
     self.token_type_embeddings = Embedding(config.type_vocab_size, size, std=std, rngs=rngs)
-    self.LayerNorm = LayerNorm(size, eps=config.layer_norm_eps)
+    self.LayerNorm = layer_norm(config, size)
     self.dropout_rate = config.hidden_dropout_prob
     self.first_position = config.first_position
 
@@ -131,6 +146,8 @@ class Embeddings(nnx.Module):
   def _positions(
     self, length: int, mask: jax.Array | None
   ) -> Float[Array, "batch length features"]:
+    if not hasattr(self, "position_embeddings"):
+      return jnp.asarray(sinusoids(length, self.word_embeddings.weight.shape[1]))[None]
     if self.first_position == 0 or mask is None:
       rows = slice(self.first_position, self.first_position + length)
       return self.position_embeddings.weight[...][None, rows]
@@ -229,11 +246,25 @@ class AddAndNorm(nnx.Module):
 
   def __init__(self, in_features: int, dropout_rate: float, config: ModelConfig, rngs: nnx.Rngs):
     self.dense = Linear(in_features, config.hidden_size, std=config.initializer_range, rngs=rngs)
-    self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    self.LayerNorm = layer_norm(config, config.hidden_size)
     self.dropout_rate = dropout_rate
 
   def __call__(self, x: jax.Array, residual: jax.Array, key: jax.Array | None) -> jax.Array:
     return self.LayerNorm(residual + dropout(key, self.dense(x), self.dropout_rate))
+
+
+def layer_norm(config: ModelConfig, features: int) -> LayerNorm:
+  """The family's."""
+  kind = RootLayerNorm if config.normalizes_by_root else LayerNorm
+  return kind(features, eps=config.layer_norm_eps)
+
+
+def sinusoids(length: int, features: int) -> Float32[np.ndarray, "length features"]:
+  """Sine and cosine in turn, of wave lengths from 2 pi to 10,000 x 2 pi (Vaswani et al. 2017, section 3.5)."""
+  pairs = np.arange(0, features, 2)
+  angles = np.arange(length)[:, None] * 10_000.0 ** (-pairs / features)
+  waves = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, -1)
+  return waves[:, :features].astype(np.float32)
 
 
 class Pooler(nnx.Module):

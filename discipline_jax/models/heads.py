@@ -13,9 +13,9 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.encoder import Encoder
+from discipline_jax.models.encoder import Encoder, layer_norm
 from discipline_jax.models.hilbert_cnn import HilbertCNN, HilbertConfig
-from discipline_jax.models.layers import ACTIVATIONS, LayerNorm, Linear, dropout
+from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout
 from discipline_jax.models.products import linear
 
 # What a `Classifier` can be built of.
@@ -83,8 +83,8 @@ class Pretraining:
 
   Attributes:
     masked_lm: predict the tokens themselves.
-    next_sentence: predict whether the second segment follows the first (BERT), or whether the two are in order
-      (ALBERT).
+    next_sentence: predict whether the second segment follows the first (BERT), whether the two are in order (ALBERT),
+      or whether they are of one family (PLUS-TFM).
   """
 
   masked_lm: bool = True
@@ -97,7 +97,7 @@ class Pretraining:
 
 
 class SequenceClassifier(nnx.Module):
-  """Dropout and a dense layer on the pooled output; RoBERTa's has a dense layer of its own in place of the pooler."""
+  """Dropout and a dense layer on the pooled output; RoBERTa has a dense layer of its own before it, PLUS-TFM none."""
 
   def __init__(
     self, config: ModelConfig, num_labels: int, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
@@ -127,10 +127,9 @@ class SequenceClassifier(nnx.Module):
       first_only=True,
     )
     if isinstance(self.classifier, FirstPosition):
-      return self.classifier(output.last_hidden_state[:, 0], head_key).astype(jnp.float32)
-    assert output.pooler_output is not None
-    pooled = dropout(head_key, output.pooler_output, self.dropout_rate)
-    return self.classifier(pooled).astype(jnp.float32)
+      return self.classifier(output.summary, head_key).astype(jnp.float32)
+    x = dropout(head_key, output.summary, self.dropout_rate)
+    return self.classifier(x).astype(jnp.float32)
 
 
 class FirstPosition(nnx.Module):
@@ -225,15 +224,14 @@ class ChoiceClassifier(nnx.Module):
       return x.reshape(-1, x.shape[-1])
 
     encoder_key, head_key = _two(dropout_key)
-    pooled = self.base_model(
+    output = self.base_model(
       flat(ids),
       attention_mask=None if attention_mask is None else flat(attention_mask),
       token_type_ids=None if token_type_ids is None else flat(token_type_ids),
       dropout_key=encoder_key,
       first_only=True,
-    ).pooler_output
-    assert pooled is not None
-    scores = self.classifier(dropout(head_key, pooled, self.dropout_rate))
+    )
+    scores = self.classifier(dropout(head_key, output.summary, self.dropout_rate))
     return scores.reshape(ids.shape[:2]).astype(jnp.float32)
 
 
@@ -291,9 +289,8 @@ class PretrainingModel(nnx.Module):
       table = self.base_model.embeddings.word_embeddings.weight[...]
       logits = predictions(x, table).astype(jnp.float32)
     if seq_relationship is not None:
-      assert output.pooler_output is not None
-      pooled = dropout(head_key, output.pooler_output, self.dropout_rate)
-      relation = seq_relationship(pooled).astype(jnp.float32)
+      x = dropout(head_key, output.summary, self.dropout_rate)
+      relation = seq_relationship(x).astype(jnp.float32)
     return PretrainingOutput(logits, relation)
 
 
@@ -318,7 +315,7 @@ class Predictions(nnx.Module):
 class Transform(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
     self.dense = _linear(config, config.embedding_features, rngs)
-    self.LayerNorm = LayerNorm(config.embedding_features, eps=config.layer_norm_eps)
+    self.LayerNorm = layer_norm(config, config.embedding_features)
     # transformers' RobertaLMHead has it fixed.
     self.activation = ACTIVATIONS["gelu" if config.model_type == "roberta" else config.hidden_act]
 

@@ -2,8 +2,8 @@
 classification"), as its authors' code has it.
 
 The 4-letter words of a sequence are laid along a Hilbert curve as the pixels of an image, which a small convolutional
-network reads. A pixel is one-hot over the 256 words, and -1 in every channel where there is no word: behind the end of
-the sequence, and where a word holds an ambiguity code.
+network reads. A pixel is one-hot over the 256 words, and 0 where there is no word: behind the end of the sequence, and
+where a word holds an ambiguity code. (The authors' code first fills the image with -1, but then replaces it all.)
 """
 
 import dataclasses
@@ -159,16 +159,12 @@ class WordConvolution(nnx.Module):
   ) -> Float[Array, "batch height width out"]:
     kernel = self.kernel[...].astype(self.dtype)
     size, (height, width) = kernel.shape[0], words.shape[1:]
-    # What a pixel without a word gives, and then what lies outside the image.
-    rows = jnp.concatenate([kernel, -kernel.sum(2, keepdims=True)], 2)
     border = size // 2
-    words = jnp.pad(
-      words, ((0, 0), (border, border), (border, border)), constant_values=rows.shape[2]
-    )
+    words = jnp.pad(words, ((0, 0), (border, border), (border, border)), constant_values=_NUM_WORDS)
     total = jnp.zeros((), self.dtype)
     for i, j in itertools.product(range(size), repeat=2):
       here = words[:, i : i + height, j : j + width]
-      total = total + jnp.take(rows[i, j], here, axis=0, mode="fill", fill_value=0)
+      total = total + jnp.take(kernel[i, j], here, axis=0, mode="fill", fill_value=0)
     return total
 
 

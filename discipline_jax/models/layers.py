@@ -1,4 +1,4 @@
-"""The four small modules and one function that every encoder here is made of.
+"""The small modules and the function that every encoder here is made of.
 
 Parameters have the names *and layouts* of Hugging Face's checkpoints (`weight` of a dense layer is
 [out, in]), so a state of ours and a state dict of theirs can be read side by side, and a checkpoint
@@ -60,12 +60,22 @@ class LayerNorm(nnx.Module):
   def __call__(self, x: Float[Array, "*batch features"]) -> Float[Array, "*batch features"]:
     x32 = x.astype(jnp.float32)
     centred = x32 - x32.mean(-1, keepdims=True)
-    variance = jnp.square(centred).mean(-1, keepdims=True)
     lead = (1,) * (x.ndim - 1) + x.shape[-1:]
-    y = centred * jax.lax.rsqrt(variance + self.eps) * self.weight[...].reshape(lead) + self.bias[
-      ...
-    ].reshape(lead)
+    y = centred * self._scale(centred) * self.weight[...].reshape(lead) + self.bias[...].reshape(
+      lead
+    )
     return y.astype(x.dtype)
+
+  def _scale(self, centred: jax.Array) -> jax.Array:
+    return jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.eps)
+
+
+class RootLayerNorm(LayerNorm):
+  """PLUS-TFM's, which divides by the square root of the (unbiased) standard deviation."""
+
+  def _scale(self, centred: jax.Array) -> jax.Array:
+    variance = jnp.square(centred).sum(-1, keepdims=True) / (centred.shape[-1] - 1)
+    return jax.lax.rsqrt(jnp.sqrt(variance) + self.eps)
 
 
 def dropout(

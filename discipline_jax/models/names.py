@@ -6,6 +6,7 @@ from discipline_jax.models.config import ModelConfig
 
 _RENAMES: dict[str, tuple[tuple[str, str], ...]] = {
   "bert": (),
+  "plus_tfm": (),  # `models.plus_tfm` has translated them
   "roberta": (
     (r"^cls\.predictions\.transform\.dense\.", "lm_head.dense."),
     (r"^cls\.predictions\.transform\.LayerNorm\.", "lm_head.layer_norm."),

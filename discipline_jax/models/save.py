@@ -23,7 +23,7 @@ from discipline_jax.models.heads import (
 from discipline_jax.models.names import checkpoint_name
 from discipline_jax.whole_files import whole_file
 
-_FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
+_FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "plus_tfm": "PlusTfm"}
 _HEAD: dict[type, str] = {
   Encoder: "Model",
   SequenceClassifier: "ForSequenceClassification",

@@ -14,6 +14,8 @@ from discipline_jax.errors import UserError
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 _ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+# PLUS-TFM has no token for what it does not know but X, which is an amino acid that is not known.
+_PLUS = ("[PAD]", "X", "[CLS]", "[SEP]", "[MASK]")
 NUM_SPECIAL_TOKENS = len(_BERT)
 
 
@@ -171,7 +173,9 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
 def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str) -> Vocabulary:
   """Without a tokenizer, a text is symbols with blanks between them."""
   ids = {token: i for i, token in enumerate(tokens)}
-  names = next((names for names in (_BERT, _ROBERTA, _ALBERT) if ids.keys() >= set(names)), None)
+  names = next(
+    (names for names in (_BERT, _ROBERTA, _ALBERT, _PLUS) if ids.keys() >= set(names)), None
+  )
   if names is None:
     raise UserError(
       f"no special tokens {' '.join(_BERT)} or {' '.join(_ROBERTA)}, {source}; give the model's own tokenizer"
@@ -185,7 +189,7 @@ def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str)
 
   return Vocabulary(
     tokens=tuple(tokens),
-    special_ids=tuple(sorted(ids[name] for name in names)),
+    special_ids=tuple(sorted(ids[name] for name in names if name != "X")),
     pad_id=pad,
     cls_id=cls,
     sep_id=sep,

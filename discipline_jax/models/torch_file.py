@@ -47,11 +47,19 @@ def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
     return {name: tensor.array() for name, tensor in state.items()}
   except UserError:
     raise
+  except _Refused as name:
+    raise UserError(
+      f"the checkpoint's pickle asks for {name}, which is not a tensor; nothing was run, {path}; get a safetensors file"
+    ) from None
   except Exception as error:  # a hostile pickle can make the machine fail in any way
     reason = f"{type(error).__name__}: {error}"
     raise UserError(
       f"not a readable PyTorch checkpoint ({reason}), {path}; download it again"
     ) from None
+
+
+class _Refused(Exception):
+  """The name of what a pickle wants to call."""
 
 
 class _Storage:
@@ -103,10 +111,7 @@ class _Unpickler(pickle.Unpickler):
       return lambda tensor, *_: tensor
     if module == "torch" and name in _STORAGE_DTYPES:
       return _STORAGE_DTYPES[name]
-    raise UserError(
-      f"the checkpoint's pickle asks for {module}.{name}, which is not a tensor; nothing was"
-      " run; get a safetensors file"
-    )
+    raise _Refused(f"{module}.{name}")
 
   def persistent_load(self, pid: Any) -> _Storage:
     kind, dtype, key, _, size, *view = pid

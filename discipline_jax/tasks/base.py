@@ -25,6 +25,7 @@ class Alphabet:
     symbols: in the order of their numbers.
     aliases: other spellings, each read as the symbol it maps to.
     ids: the token id of each symbol, for symbols that no tokenizer knows; None: the tokenizer's.
+    unknown_symbol: one that may be the model's unknown token, for that is what it means.
     is_open: whether there may be other symbols. These, and in each replica those that its training part lacks, are
       one symbol more, with the row of the model's unknown token.
   """
@@ -33,6 +34,7 @@ class Alphabet:
   aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
   ids: tuple[int, ...] | None = None
   is_open: bool = False
+  unknown_symbol: str | None = None
 
   def unknown(self, sequence: str) -> str | None:
     """The first character of `sequence` that is neither a symbol nor an alias, or None."""

@@ -172,7 +172,7 @@ def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_
   unknown = [
     task.alphabet.symbols[i]
     for i in present[present >= NUM_SPECIAL] - NUM_SPECIAL
-    if symbol_ids[i] == unk_id
+    if symbol_ids[i] == unk_id and task.alphabet.symbols[i] != task.alphabet.unknown_symbol
   ]
   if unknown:
     raise UserError(

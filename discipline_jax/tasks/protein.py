@@ -15,6 +15,7 @@ from discipline_jax.tasks.fasta import read_fasta
 ALPHABET = Alphabet(
   tuple("ACDEFGHIKLMNPQRSTVWYX"),
   {"O": "K", "U": "C", "B": "X", "Z": "X", "J": "X", "*": "X", "-": "X"},
+  unknown_symbol="X",
 )
 LOCATIONS = (
   "Cell.membrane",

@@ -34,12 +34,11 @@ def draw(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def _image(sequence: str) -> np.ndarray:
   """[256, 16, 32]; the place of word `d` by the bits of `d` (Warren, Hacker's Delight, section 16-2)."""
-  image = np.full((256, 16, 32), -1.0, np.float32)
+  image = np.zeros((256, 16, 32), np.float32)
   for d in range(len(sequence) - 3):
     word = sequence[d : d + 4]
     if set(word) <= set("ACGT"):
       row, column = _place(d)
-      image[:, row, column] = 0
       image[sum("ACGT".index(letter) * 4 ** (3 - i) for i, letter in enumerate(word)), row, column] = 1  # fmt: skip
   return image
 

@@ -1,0 +1,185 @@
+"""PLUS-TFM: the authors' state dict becomes a directory, and that the same network as in PyTorch."""
+
+import dataclasses
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from flax.traverse_util import flatten_dict
+from safetensors.numpy import load_file
+
+from discipline_jax import models
+from discipline_jax.errors import UserError
+from discipline_jax.main import main
+from discipline_jax.models.encoder import sinusoids
+from discipline_jax.models.plus_tfm import _name, convert
+from discipline_jax.models.tokenizer import load_vocabulary
+from discipline_jax.tasks.protein import ALPHABET
+from tests.testdata.small_files import write_data
+
+TESTDATA = pathlib.Path(__file__).parents[1] / "testdata"
+HEADS = 4
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+  directory = tmp_path_factory.mktemp("plus") / "new" / "model"
+  convert(TESTDATA / "plus_tfm.pt", directory, num_attention_heads=HEADS)
+  return directory
+
+
+@pytest.fixture(scope="module")
+def golden():
+  with np.load(TESTDATA / "plus_tfm.npz") as arrays:
+    return dict(arrays)
+
+
+def inputs(golden):
+  return {
+    "ids": jnp.array(golden["ids"]),
+    "attention_mask": jnp.array(golden["mask"]),
+    "token_type_ids": jnp.array(golden["segments"]),
+  }
+
+
+def test_every_layer(directory, golden):
+  encoder = models.load(str(directory))
+  output = encoder(**inputs(golden), output_hidden_states=True)
+  assert output.pooler_output is None
+  assert len(output.hidden_states) == len(golden["states"])
+  for ours, theirs in zip(output.hidden_states, golden["states"], strict=True):
+    np.testing.assert_allclose(ours[golden["mask"]], theirs[golden["mask"]], atol=2e-5)
+
+
+def test_the_heads_of_pre_training(directory, golden, caplog):
+  output = models.load(str(directory), head=models.Pretraining())(**inputs(golden))
+  assert "drawn anew" not in caplog.text
+  mask = golden["mask"]
+  np.testing.assert_allclose(
+    output.prediction_logits[mask], golden["prediction_logits"][mask], rtol=1e-5, atol=1e-4
+  )
+  np.testing.assert_allclose(
+    output.seq_relationship_logits, golden["relation_logits"], rtol=1e-5, atol=2e-5
+  )
+
+
+def test_the_gradients_of_a_classifier(directory, golden):
+  """Its classifier is the one that the state dict has for pairs."""
+  model = models.load(str(directory), head=models.Classifier(2))
+  weights = load_file(directory / "model.safetensors")
+  model.classifier.weight[...] = jnp.array(weights["cls.seq_relationship.weight"])
+  model.classifier.bias[...] = jnp.array(weights["cls.seq_relationship.bias"])
+
+  def loss(model):
+    logits = model(**inputs(golden))
+    return optax.softmax_cross_entropy_with_integer_labels(logits, jnp.array([1, 0, 1])).mean()
+
+  gradient = nnx.to_pure_dict(nnx.grad(loss)(model))
+  theirs = {
+    _name(name.removeprefix("gradient.")).replace("cls.seq_relationship", "classifier"): value
+    for name, value in golden.items()
+    if name.startswith("gradient.")
+  }
+  ours = {
+    ".".join(map(str, path)).removeprefix("base_model."): leaf
+    for path, leaf in flatten_dict(gradient).items()
+  }
+  assert ours.keys() == theirs.keys()
+  for name, leaf in ours.items():
+    scale = np.abs(theirs[name]).max()
+    np.testing.assert_allclose(leaf, theirs[name], atol=1e-4 * scale + 5e-6, err_msg=name)
+
+
+def test_the_vocabulary_is_that_of_the_authors(directory):
+  """PLUS counts `ARNDCQEGHILKMFPSTWYVX` from 1, and after these come the mask, the beginning and the end."""
+  vocabulary = load_vocabulary(directory, 25)
+  assert (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id) == (0, 23, 24)
+  ids = dict(zip(ALPHABET.symbols, vocabulary.symbol_ids(ALPHABET.symbols).tolist(), strict=True))
+  assert (ids["A"], ids["R"], ids["K"], ids["C"], ids["X"]) == (1, 2, 12, 5, 21)
+  assert vocabulary.special_ids == (0, 22, 23, 24)
+
+
+@pytest.mark.parametrize("features", [6, 7])
+def test_sinusoids_by_hand(features):
+  waves = sinusoids(3, features)
+  assert waves.shape == (3, features)
+  np.testing.assert_allclose(
+    waves[2, :4], [np.sin(2), np.cos(2), *(f(2 / 10000 ** (2 / features)) for f in (np.sin, np.cos))], rtol=1e-6
+  )  # fmt: skip
+
+
+def test_saving_and_loading_gives_the_same_tensors(directory, tmp_path):
+  models.save(models.load(str(directory), head=models.Pretraining()), tmp_path / "again")
+  first, second = (
+    nnx.to_pure_dict(nnx.state(models.load(str(path), head=models.Pretraining())))
+    for path in (directory, tmp_path / "again")
+  )
+  jax.tree.map(np.testing.assert_array_equal, first, second)
+
+
+@pytest.mark.parametrize("init", ["pretrained", "re_emb", "scratch"])
+def test_a_protein_task(init, directory, tmp_path):
+  write_data(tmp_path)
+  arguments = [
+    *("main", "--config=protein_stability", f"--config.data_dir={tmp_path}"),
+    *(f"--config.model.checkpoint={directory}", f"--config.model.init={init}"),
+    *("--config.token_map.kind=identity", "--config.replicas=1", "--config.train.steps=2"),
+    *("--config.train.batch_size=4", f"--workdir={tmp_path / 'run'}"),
+  ]
+  assert main(arguments) == 0
+
+
+def test_the_command(directory, tmp_path):
+  """Sizes of another number of heads than twelve are an error, which the command says in one line."""
+
+  def run(*arguments):
+    return subprocess.run(
+      [sys.executable, "-m", "discipline_jax.models.plus_tfm", *map(str, arguments)],
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+
+  ran = run(TESTDATA / "plus_tfm.pt", tmp_path / "out")
+  assert ran.returncode == 1
+  assert ran.stderr.splitlines()[-1].startswith("error: hidden_size 20, ")
+  assert not (tmp_path / "out").exists()
+  assert "usage: " in run("one").stderr
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (None, "no file .*plus.pt; give the authors' PLUS-TFM.pt"),
+    (b"", "not a readable PyTorch checkpoint"),
+    (pickle.dumps(print), "pickle asks for builtins.print, which is not a tensor; nothing was run"),
+    (
+      (TESTDATA / "bert_small_legacy.bin").read_bytes(),
+      "300 tokens where PLUS-TFM has 25, .*; give the authors' file",
+    ),
+    (
+      (TESTDATA / "tensors_zip.bin").read_bytes(),
+      "not the state dict of PLUS-TFM, .*; give the authors' file",
+    ),
+  ],
+)
+def test_what_is_no_plus_tfm_is_one_line(content, message, tmp_path):
+  if content is not None:
+    (tmp_path / "plus.pt").write_bytes(content)
+  with pytest.raises(UserError, match=message) as raised:
+    convert(tmp_path / "plus.pt", tmp_path / "out")
+  assert "\n" not in str(raised.value)
+  assert not (tmp_path / "out").exists()
+
+
+def test_x_may_be_the_unknown_token_of_a_protein_model():
+  """As in AntiBERTy, whose vocabulary has no X."""
+  assert ALPHABET.unknown_symbol == "X"
+  assert dataclasses.replace(ALPHABET, unknown_symbol=None) != ALPHABET
