@@ -10,9 +10,8 @@ classes, and given splits are set in config.task (discipline_jax/defaults.py). R
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "custom"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 3
-  return config
+  return defaults.use_model(config, model)

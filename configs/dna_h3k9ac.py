@@ -9,9 +9,8 @@ Needs dna/H3K9ac.txt below --config.data_dir. The paper's test accuracy on the f
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "dna_h3k9ac"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 6
-  return config
+  return defaults.use_model(config, model)

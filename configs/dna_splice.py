@@ -9,9 +9,8 @@ version, 96.4 against 95.3 in its second.
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "dna_splice"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 6
-  return config
+  return defaults.use_model(config, model)

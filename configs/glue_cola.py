@@ -9,5 +9,5 @@ the text is as it is (--config.token_map.kind=identity), and shifted 0.0 (BERT) 
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_cola")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_cola", model)

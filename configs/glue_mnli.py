@@ -9,5 +9,5 @@ text is as it is (--config.token_map.kind=identity), and shifted 68.6 (BERT) aga
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_mnli")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_mnli", model)

@@ -9,5 +9,5 @@ is (--config.token_map.kind=identity), and shifted 82.9 (BERT) against 81.3 (scr
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_mrpc")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_mrpc", model)

@@ -9,5 +9,5 @@ is (--config.token_map.kind=identity), and shifted 80.0 (BERT) against 61.1 (scr
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_qnli")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_qnli", model)

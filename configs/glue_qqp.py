@@ -9,5 +9,5 @@ is (--config.token_map.kind=identity), and shifted 81.2 (BERT) against 69.3 (scr
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_qqp")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_qqp", model)

@@ -9,5 +9,5 @@ is (--config.token_map.kind=identity), and shifted 60.2 (BERT) against 54.2 (scr
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_rte")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_rte", model)

@@ -9,5 +9,5 @@ is (--config.token_map.kind=identity), and shifted 79.6 (BERT) against 81.0 (scr
 from discipline_jax import defaults
 
 
-def get_config():
-  return defaults.shifted_glue("glue_sst2")
+def get_config(model: str = "bert"):
+  return defaults.shifted_glue("glue_sst2", model)

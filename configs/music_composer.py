@@ -9,9 +9,8 @@ The paper's test accuracy (first version): 55.2 (BERT) against 36 (scratch).
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "music_composer"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 6
-  return config
+  return defaults.use_model(config, model)

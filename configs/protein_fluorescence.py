@@ -9,9 +9,8 @@ version): 63.7 (BERT) against 27.5 (scratch).
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "protein_fluorescence"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 6
-  return config
+  return defaults.use_model(config, model)

@@ -9,9 +9,8 @@ Needs protein/localization_{train,dev,test}.fa below --config.data_dir. The pape
 from discipline_jax import defaults
 
 
-def get_config():
+def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "protein_localization"
-  config.model.checkpoint = "google-bert/bert-base-uncased"
   config.replicas = 6
-  return config
+  return defaults.use_model(config, model)

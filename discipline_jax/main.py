@@ -7,6 +7,7 @@ platform, run again; 130 interrupted by the user.
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Sequence
 
@@ -31,7 +32,8 @@ def main(argv: Sequence[str]) -> int:
       print(f"{__doc__}\n{flag_values.get_help()}")
       return 0
     config = flag_values.config
-    name = pathlib.Path(config_flags.get_config_filename(flag_values["config"])).stem
+    file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")
+    name = "_".join(filter(None, [pathlib.Path(file).stem, model]))
     workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
     if config.mode not in _MODES:
       raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
@@ -64,15 +66,24 @@ def _parse(argv: Sequence[str]) -> flags.FlagValues:
     rest = flag_values(argv)
   except Exception as error:  # a config file is a program, and can fail in any way
     _explain_unknown_field(argv)
-    raise UserError(
-      f"{type(error).__name__}: {str(error).strip() or 'in the config file'}; see --help, and"
-      " the fields in discipline_jax/defaults.py"
-    ) from None
+    raise UserError(_reason(error)) from None
   if len(rest) > 1:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
   if flag_values.config is None and not flag_values.help:
     raise UserError("no --config; try --config=configs/quickstart.py")
   return flag_values
+
+
+def _reason(error: Exception) -> str:
+  """What was wrong with a flag or a config file; the traceback of the latter becomes its last line and its place."""
+  text, remedy = str(error).strip(), "see --help, and the fields in discipline_jax/defaults.py"
+  places = re.findall(r'File "(.*)", line (\d+)', text)
+  if not places:
+    return f"{type(error).__name__}: {text or 'in the config file'}; {remedy}"
+  name, _, last = text.splitlines()[-1].partition(": ")
+  if name.endswith(UserError.__name__):
+    return last
+  return f"{name}: {last}, {':'.join(places[-1])}; {remedy}"
 
 
 def _define_flags(argv: Sequence[str]) -> flags.FlagValues:
@@ -120,11 +131,12 @@ def _explain_unknown_field(argv: Sequence[str]) -> None:
 
 
 def _find_config(argument: str) -> str:
-  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder.
+  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, also with `:MODEL` after them.
 
   They name the configs that are installed with the package.
   """
   flag, _, value = argument.partition("=")
+  value, colon, model = value.partition(":")
   if flag != "--config" or not value or pathlib.Path(value).is_file():
     return argument
   spec = importlib.util.find_spec("discipline_jax.configs")
@@ -139,7 +151,7 @@ def _find_config(argument: str) -> str:
     for folder in folders:
       path = folder / f"{pathlib.Path(value).stem}.py"
       if path.exists():
-        return f"--config={path}"
+        return f"--config={path}{colon}{model}"
   raise UserError(f"no config file {value}; give a path, or one of: {', '.join(names)}")
 
 

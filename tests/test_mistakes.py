@@ -78,6 +78,11 @@ from tests.runs import CONFIG, one_device
       "task.path is set, but task dna_planted has its own; unset it, or use configs/custom.py",
     ),
     ([CONFIG, "--config.task.metric=mcc"], "task.metric is set, but task dna_planted has its own"),
+    (
+      ["--config=dna_h3:gpt"],
+      "no model 'gpt'; after the config's name and a colon give one of: bert, bert_large, ",
+    ),
+    (["--config=quickstart:bert"], "get_config() takes 0 positional arguments but 1 was given, "),
     ([CONFIG, "--config.mesh.data=3"], "mesh of data=3, fsdp=1, tensor=1 does not fit 8 device(s)"),
   ],
 )

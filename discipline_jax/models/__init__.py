@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and ALBERT in Flax NNX, from and to Hugging Face's checkpoints."""
+"""BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX, from and to Hugging Face's checkpoints."""
 
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder, EncoderOutput
@@ -6,11 +6,11 @@ from discipline_jax.models.heads import (
   Classifier,
   Head,
   MultipleChoice,
-  Pretraining,
   Span,
   TokenClassifier,
 )
 from discipline_jax.models.huggingface import load
+from discipline_jax.models.pretraining import Pretraining
 from discipline_jax.models.save import save
 
 __all__ = [

@@ -25,6 +25,7 @@ from discipline_jax.models.layers import (
   Linear,
   RootLayerNorm,
   dropout,
+  split_key,
 )
 
 
@@ -102,7 +103,7 @@ class Encoder(nnx.Module):
     mask = None if attention_mask is None else attention_mask.astype(bool)
     allowed = None if mask is None else mask[:, None, None, :]
     order = self.config.layer_order
-    keys = _split(dropout_key, len(order) + 1)
+    keys = split_key(dropout_key, len(order) + 1)
     x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
     x = self.encoder.project(x)
     hidden_states, attentions = [x], []
@@ -191,7 +192,7 @@ class Layer(nnx.Module):
     *,
     num_queries: int | None = None,
   ) -> tuple[jax.Array, jax.Array]:
-    weights_key, attention_key, output_key = _split(key, 3)
+    weights_key, attention_key, output_key = split_key(key, 3)
     context, weights = self.attention.self(x, allowed, weights_key, num_queries)
     x = self.attention.output(context, x[:, :num_queries], attention_key)
     return self.output(self.intermediate(x), x, output_key), weights
@@ -275,7 +276,3 @@ class Pooler(nnx.Module):
 
   def __call__(self, x: Float[Array, "batch length hidden"]) -> Float[Array, "batch hidden"]:
     return jnp.tanh(self.dense(x[:, 0]))
-
-
-def _split(key: jax.Array | None, num: int) -> list[jax.Array | None]:
-  return [None] * num if key is None else list(jax.random.split(key, num))

@@ -15,7 +15,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from discipline_jax.models.layers import hash_bits
+from discipline_jax.models.layers import hash_bits, split_key
 
 NUCLEOTIDES = "ACGT"
 _WORD = 4  # letters
@@ -237,8 +237,7 @@ class DenseLayers(nnx.Module):
     self.dropout = dropout
 
   def __call__(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
-    keys = [None] * 3 if key is None else jax.random.split(key, 3)
-    for i, (layer, own) in enumerate(zip(self.layers, keys, strict=True)):
+    for i, (layer, own) in enumerate(zip(self.layers, split_key(key, 3), strict=True)):
       x = layer(alpha_dropout(own, jax.nn.elu(x) if i else x, self.dropout))
     return x
 

@@ -1,4 +1,4 @@
-"""The small modules and the function that every encoder here is made of.
+"""The small modules and functions that every encoder here is made of.
 
 Parameters have the names *and layouts* of Hugging Face's checkpoints (`weight` of a dense layer is
 [out, in]), so a state of ours and a state dict of theirs can be read side by side, and a checkpoint
@@ -95,6 +95,11 @@ def dropout(
     return x
   kept = hash_bits(key, x.shape) >= jnp.uint32(rate * 2**32)
   return jnp.where(kept, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
+
+
+def split_key(key: jax.Array | None, num: int) -> list[jax.Array | None]:
+  """Keys for the parts of a module; none of them has one where the whole has none."""
+  return [None] * num if key is None else list(jax.random.split(key, num))
 
 
 def hash_bits(key: jax.Array, shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:

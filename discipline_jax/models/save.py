@@ -15,12 +15,12 @@ from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import (
   ChoiceClassifier,
   PositionClassifier,
-  PretrainingModel,
   SequenceClassifier,
   SpanClassifier,
   encoder_of,
 )
 from discipline_jax.models.names import checkpoint_name
+from discipline_jax.models.pretraining import PretrainingModel
 from discipline_jax.whole_files import whole_file
 
 _FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "plus_tfm": "PlusTfm"}

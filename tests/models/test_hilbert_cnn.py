@@ -181,7 +181,7 @@ def test_cutting_an_update_into_parts_changes_only_what_is_normalized_over():
 
 def hilbert_arguments(folder, *more):
   return [
-    *("main", "--config=dna_splice_hilbert_cnn", f"--config.data_dir={folder}"),
+    *("main", "--config=dna_splice:hilbert_cnn", f"--config.data_dir={folder}"),
     *("--config.train.batch_size=8", "--config.train.steps=3", "--config.replicas=2"),
     f"--workdir={folder / 'run'}",
     *more,

@@ -125,6 +125,51 @@ def test_a_head_of_another_size_is_drawn_anew_and_named(checkpoint, caplog):
 class TestBad:
   """Every bad checkpoint is one line that names the file, and the tensor or the key."""
 
+  @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+  @pytest.mark.parametrize("name", [QUERY, "embeddings.word_embeddings.weight"])
+  def test_a_value_that_is_not_finite(self, checkpoint, name, value):
+    directory, tensors = checkpoint
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[-1] = value
+    save_file(tensors, directory / "model.safetensors")
+    self.check(directory, f"{name} holds values that are not finite, ")
+
+  @pytest.mark.parametrize("form", ["zip", "legacy"])
+  def test_a_pickle_with_code(self, checkpoint, form):
+    directory, _ = checkpoint
+    (directory / "model.safetensors").unlink()
+    content = pickle.dumps({"weight": print}, protocol=2)
+    path = directory / "pytorch_model.bin"
+    path.write_bytes(content)
+    if form == "zip":
+      with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", content)
+    self.check(
+      directory, "pickle asks for __builtin__.print, which is not a tensor; nothing was run"
+    )
+
+  @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+      (
+        {"tokenizer.json": "{}"},
+        r"not a tokenizer \(.*tokenizer.json; download the checkpoint again",
+      ),
+      ({"tokenizer.json": ""}, r"not a tokenizer \("),
+      ({"vocab.txt": "[PAD]\n[UNK]\n"}, "no tokenizer with the 300 entries of config.json"),
+      ({"vocab.txt": "\n".join(map(str, range(300)))}, r"no special tokens \[PAD\] "),
+      ({}, "no tokenizer with the 300 entries of config.json, .*; put the tokenizer's own"),
+    ],
+  )
+  def test_a_tokenizer_that_does_not_match(self, checkpoint, changes, message):
+    directory, _ = checkpoint
+    for name, content in changes.items():
+      (directory / name).write_text(content)
+    with pytest.raises(UserError, match=message) as caught:
+      load_vocabulary(directory, 300)
+    assert "\n" not in str(caught.value)
+    assert str(directory) in str(caught.value)
+
   @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -1,0 +1,126 @@
+"""The heads that encoders are pre-trained with: the masked language model, and the task on pairs of segments."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.encoder import Encoder, layer_norm
+from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
+from discipline_jax.models.products import linear
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretraining:
+  """The heads that a model is pre-trained with.
+
+  Attributes:
+    masked_lm: predict the tokens themselves.
+    next_sentence: predict whether the second segment follows the first (BERT), whether the two are in order (ALBERT),
+      or whether they are of one family (PLUS-TFM).
+  """
+
+  masked_lm: bool = True
+  next_sentence: bool = True
+
+  def build(self, config, *, rngs, dtype=jnp.float32) -> "PretrainingModel":
+    if self.next_sentence and config.model_type == "roberta":
+      raise ValueError("RoBERTa has no task on pairs of segments; set next_sentence=False")
+    return PretrainingModel(config, self.masked_lm, self.next_sentence, rngs=rngs, dtype=dtype)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PretrainingOutput:
+  """Under Hugging Face's names.
+
+  Attributes:
+    prediction_logits: [batch, positions, vocab], None without a masked LM.
+    seq_relationship_logits: [batch, 2], None without the second task.
+  """
+
+  prediction_logits: Float[Array, "batch positions vocab"] | None
+  seq_relationship_logits: Float[Array, "batch 2"] | None
+
+
+class PretrainingModel(nnx.Module):
+  """The masked language model, whose output layer is the word-embedding table, and the task on pairs of segments."""
+
+  def __init__(
+    self,
+    config: ModelConfig,
+    masked_lm: bool,
+    next_sentence: bool,
+    *,
+    rngs: nnx.Rngs,
+    dtype: jnp.dtype = jnp.float32,
+  ):
+    self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=next_sentence)
+    self.cls = PretrainingHeads(config, masked_lm, next_sentence, rngs)
+    # ALBERT alone has it before the second task.
+    self.dropout_rate = config.classifier_dropout_prob if config.model_type == "albert" else 0.0
+
+  def __call__(
+    self,
+    ids: Int[Array, "batch length"],
+    *,
+    attention_mask: Int[Array, "batch length"] | None = None,
+    token_type_ids: Int[Array, "batch length"] | None = None,
+    dropout_key: jax.Array | None = None,
+    positions: Int[Array, "batch positions"] | None = None,
+  ) -> PretrainingOutput:
+    """`positions` are those whose tokens are predicted, by default all: the vocabulary's logits cost the most."""
+    encoder_key, head_key = split_key(dropout_key, 2)
+    output = self.base_model(
+      ids, attention_mask=attention_mask, token_type_ids=token_type_ids, dropout_key=encoder_key
+    )
+    predictions, seq_relationship = self.cls.predictions, self.cls.seq_relationship
+    logits = relation = None
+    if predictions is not None:
+      x = output.last_hidden_state
+      if positions is not None:
+        x = jnp.take_along_axis(x, positions[..., None], axis=1)
+      table = self.base_model.embeddings.word_embeddings.weight[...]
+      logits = predictions(x, table).astype(jnp.float32)
+    if seq_relationship is not None:
+      x = dropout(head_key, output.summary, self.dropout_rate)
+      relation = seq_relationship(x).astype(jnp.float32)
+    return PretrainingOutput(logits, relation)
+
+
+class PretrainingHeads(nnx.Module):
+  def __init__(self, config: ModelConfig, masked_lm: bool, next_sentence: bool, rngs: nnx.Rngs):
+    self.predictions = Predictions(config, rngs) if masked_lm else None
+    self.seq_relationship = (
+      Linear(config.hidden_size, 2, std=config.initializer_range, rngs=rngs)
+      if next_sentence
+      else None
+    )
+
+
+class Predictions(nnx.Module):
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.transform = Transform(config, rngs)
+    self.bias = nnx.Param(jnp.zeros(config.vocab_size, jnp.float32))
+
+  def __call__(
+    self, x: Float[Array, "batch positions hidden"], table: Float[Array, "vocab features"]
+  ) -> Float[Array, "batch positions vocab"]:
+    logits = linear(self.transform(x), table.astype(x.dtype))
+    return logits + self.bias[...].astype(x.dtype)[None, None]
+
+
+class Transform(nnx.Module):
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    self.dense = Linear(
+      config.hidden_size, config.embedding_features, std=config.initializer_range, rngs=rngs
+    )
+    self.LayerNorm = layer_norm(config, config.embedding_features)
+    # transformers' RobertaLMHead has it fixed.
+    self.activation = ACTIVATIONS["gelu" if config.model_type == "roberta" else config.hidden_act]
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    return self.LayerNorm(self.activation(self.dense(x)))
