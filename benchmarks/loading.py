@@ -2,8 +2,9 @@
 
   python benchmarks/loading.py base|large
 
-A checkpoint of bert-base-uncased's or bert-large-uncased's sizes with random weights is written to a temporary directory,
-and loaded three times, each time by a process of its own; the last one also makes an update of one sample of 128 tokens.
+A checkpoint of bert-base-uncased's or bert-large-uncased's sizes with random weights is written to a temporary
+directory. Three processes load it, one after the other, and a fourth one loads it and makes an update of one sample of
+128 tokens, with Adam and the whole table of embeddings.
 Memory is the peak of the resident set above what it was before the load, as a multiple of the float32 weights.
 """
 
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 _LOADS = 3
 _LENGTH = 128
@@ -31,16 +33,12 @@ def main(size: str) -> None:
   with tempfile.TemporaryDirectory() as folder:
     num_bytes = _write(pathlib.Path(folder), _SIZES[size])
     print(f"bert-{size}: {num_bytes / 1e6:.0f} MB of float32 weights")
-    for load in range(_LOADS):
-      step = ["step"] * (load == _LOADS - 1)
-      command = [sys.executable, __file__, "measure", folder, *step]
-      measured = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
+    for what in ["load"] * _LOADS + ["step"]:
+      ran = subprocess.run(
+        [sys.executable, __file__, what, folder], check=True, stdout=subprocess.PIPE
       )
-      for name in ("load_peak", "step_peak"):
-        if name in measured:
-          measured[name] = round(measured[name] / num_bytes, 2)
-      print(measured, flush=True)
+      seconds, peak = json.loads(ran.stdout.splitlines()[-1])
+      print(f"{what}: {seconds:.2f} s, {peak / num_bytes:.2f} x the weights", flush=True)
 
 
 def _write(folder: pathlib.Path, sizes: dict) -> int:
@@ -65,10 +63,34 @@ def _write(folder: pathlib.Path, sizes: dict) -> int:
   return sum(tensor.nbytes for tensor in tensors.values())
 
 
-def _measure(folder: str, *, with_step: bool) -> None:
+def _measure(what: str, folder: str) -> None:
+  """Prints the seconds and the bytes that it takes."""
+  import jax
+  import jax.numpy as jnp
+
+  from discipline_jax import finetune  # noqa: F401 (the imports and the backend are no part of it)
+
+  jax.block_until_ready(jnp.zeros(1))
+  do = {"load": _load, "step": _step}[what]
+  before, started = _resident("VmRSS"), time.perf_counter()
+  do(pathlib.Path(folder))
+  print(json.dumps([time.perf_counter() - started, _resident("VmHWM") - before]))
+
+
+def _load(folder: pathlib.Path) -> None:
+  import jax
+
+  from discipline_jax import models
+
+  model = models.load(str(folder))
+  jax.block_until_ready(model.embeddings.word_embeddings.weight[...])
+
+
+def _step(folder: pathlib.Path) -> None:
   import jax
   import jax.numpy as jnp
   import ml_collections
+  import numpy as np
 
   from discipline_jax import models
   from discipline_jax.models.functional import classifier_function
@@ -78,39 +100,25 @@ def _measure(folder: str, *, with_step: bool) -> None:
   from discipline_jax.training.state import TrainState
   from discipline_jax.training.steps import DeviceData, make_train_step
 
-  jax.block_until_ready(jnp.zeros(1))  # the backend is no part of a load
-  before = _resident("VmRSS")
-  started = time.perf_counter()
-  model = models.load(folder)
-  jax.block_until_ready(model.embeddings.word_embeddings.weight[...])
-  measured = {
-    "load_seconds": round(time.perf_counter() - started, 2),
-    "load_peak": _resident("VmHWM") - before,
-  }
-  if with_step:
-    del model
-    directory, head = pathlib.Path(folder), models.Classifier(2)
-    config = models.read_config(directory)
-    params = initial_params("pretrained", config, head, directory, seed=0)
-    params = jax.tree.map(lambda leaf: leaf[None], params)
-    train = ml_collections.ConfigDict(
-      {"optimizer": "adam", "learning_rate": 1e-5, "warmup_steps": 0, "weight_decay": 0.0}
-    )
-    optimizer = make_optimizer(train, 10)
-    state = TrainState.create(params, optimizer)
-    del params
-    mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-    step = make_train_step(classifier_function(config, head), optimizer, mesh, state)
-    data = DeviceData(
-      symbols=jnp.ones((1, _LENGTH), jnp.uint8),
-      segments=None,
-      labels=jnp.zeros(1, jnp.int32),
-      lookup=jnp.arange(2)[None],
-      seeds=jnp.zeros(1, jnp.int32),
-    )
-    jax.block_until_ready(step(state, data, jnp.zeros((1, 1, 1), jnp.int32), _LENGTH))
-    measured["step_peak"] = _resident("VmHWM") - before
-  print(json.dumps(measured))
+  config, head = models.read_config(folder), models.Classifier(2)
+  params = initial_params("pretrained", config, head, folder, seed=0)
+  params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
+  train = ml_collections.ConfigDict(
+    {"optimizer": "adam", "learning_rate": 1e-5, "warmup_steps": 0, "weight_decay": 0.0}
+  )
+  optimizer = make_optimizer(train, 10)
+  state = jax.jit(partial(TrainState.create, optimizer=optimizer))(params)
+  del params
+  mesh = make_mesh(1, 1, 1, jax.devices()[:1])
+  step = make_train_step(classifier_function(config, head), optimizer, mesh, state)
+  data = DeviceData(
+    symbols=jnp.ones((1, _LENGTH), jnp.uint8),
+    segments=None,
+    labels=jnp.zeros(1, jnp.int32),
+    lookup=jnp.arange(2)[None],
+    seeds=jnp.zeros(1, jnp.int32),
+  )
+  jax.block_until_ready(step(state, data, jnp.zeros((1, 1, 1), jnp.int32), _LENGTH))
 
 
 def _resident(field: str) -> int:
@@ -121,7 +129,7 @@ def _resident(field: str) -> int:
 
 
 if __name__ == "__main__":
-  if sys.argv[1] == "measure":
-    _measure(sys.argv[2], with_step="step" in sys.argv[3:])
-  else:
+  if sys.argv[1] in _SIZES:
     main(sys.argv[1])
+  else:
+    _measure(*sys.argv[1:])

@@ -222,11 +222,17 @@ def initial_state(plan: Plan, optimizer: optax.GradientTransformation, group: sl
     embeddings = word_embeddings(params)
     embeddings["weight"] = sub_table.cut(embeddings["weight"])
     replicas.append(params)
-  params = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *replicas)
+  params = jax.tree.map(_stack, *replicas)
+  del replicas
   params = put(params, state_shardings(plan.mesh, params))
   create = partial(TrainState.create, optimizer=optimizer)
   shardings = state_shardings(plan.mesh, jax.eval_shape(create, params))
   return jax.jit(create, out_shardings=shardings)(params)
+
+
+def _stack(*leaves: jax.Array) -> np.ndarray:
+  """A leaf of each replica, one after the other; that of a single one is not copied."""
+  return np.asarray(leaves[0])[None] if len(leaves) == 1 else np.stack(leaves)
 
 
 def abstract_state(plan: Plan, optimizer: optax.GradientTransformation, group: slice) -> TrainState:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float32
 
 from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.hilbert_cnn import HilbertCNN
+from discipline_jax.models.key_stream import key_stream
 
 
 @jax.tree_util.register_dataclass
@@ -37,7 +38,7 @@ def classifier_function(
 ) -> Forward:
   """The classifier of these sizes; `params` are as `models.initialise.initial_params` gives them."""
   graph, abstract = nnx.split(
-    nnx.eval_shape(lambda: head.build(config, rngs=nnx.Rngs(0), dtype=dtype))
+    nnx.eval_shape(lambda: head.build(config, rngs=key_stream(jax.random.key(0)), dtype=dtype))
   )
 
   def forward(

@@ -14,6 +14,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import Head, encoder_of
+from discipline_jax.models.key_stream import key_stream
 from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.weights import open_weights, read_tensor
 
@@ -45,7 +46,7 @@ def load(
   config = read_config(directory)
 
   def build(key: jax.Array) -> nnx.Module:
-    rngs = nnx.Rngs(params=key)
+    rngs = key_stream(key)
     return (
       Encoder(config, rngs=rngs, dtype=dtype)
       if head is None
@@ -54,7 +55,8 @@ def load(
 
   graph, abstract = nnx.split(nnx.eval_shape(build, jax.random.key(seed)))
   draw = jax.jit(lambda key: nnx.to_pure_dict(nnx.state(build(key))))
-  params = load_params(directory, config, draw, jax.random.key(seed))
+  shapes = nnx.to_pure_dict(abstract)
+  params = load_params(directory, config, shapes, draw, jax.random.key(seed))
   nnx.replace_by_pure_dict(abstract, params)
   model = nnx.merge(graph, abstract)
   encoder_of(model).source = directory
@@ -64,25 +66,27 @@ def load(
 def load_params(
   directory: pathlib.Path,
   config: ModelConfig,
+  shapes: dict,
   draw: Callable[[jax.Array], dict],
   key: jax.Array,
   fresh: tuple[str, ...] = (),
 ) -> dict:
-  """Returns the tree of `draw(key)` with the checkpoint's weights in place of all but what it has no right ones for.
+  """Returns a tree of the checkpoint's weights, and drawn ones where it has no right ones.
 
   Args:
     directory: in Hugging Face's format.
     config: the checkpoint's.
-    draw: key -> a whole tree drawn at random, keyed as `nnx.to_pure_dict` keys it; jitted, so that it is traced
-      once. Only the leaves that are taken from it are computed.
+    shapes: of the tree, keyed as `nnx.to_pure_dict` keys it.
+    draw: key -> a whole tree drawn at random; jitted, so that it is traced once. Only the leaves that are taken from
+      it are computed.
     key: for `draw`.
     fresh: prefixes of weights that are drawn even where the checkpoint has them.
   """
   weights = open_weights(directory)
   found, missing, lost = {}, [], []
-  shapes = flatten_dict(jax.eval_shape(draw, key))
-  has_head = any(path[0] == "base_model" for path in shapes)
-  for path, leaf in shapes.items():
+  leaves = flatten_dict(shapes)
+  has_head = any(path[0] == "base_model" for path in leaves)
+  for path, leaf in leaves.items():
     name = ".".join(str(part) for part in path).removeprefix("base_model.")
     is_head = has_head and path[0] != "base_model"
     source = next((alias for alias in _aliases(name, config) if alias in weights), None)
@@ -105,11 +109,11 @@ def load_params(
       raise UserError(
         f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
       )
-    if not np.isfinite(value).all():
+    if not _is_finite(value):
       raise UserError(
         f"{source} holds values that are not finite, {directory}; download the checkpoint again"
       )
-    found[path] = jnp.asarray(value, jnp.float32)
+    found[path] = jax.device_put(value.astype(np.float32, copy=False))
   if lost:
     raise UserError(
       f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
@@ -122,6 +126,12 @@ def load_params(
     drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
     found.update(zip((path for path, _ in missing), drawn, strict=True))
   return unflatten_dict(found)
+
+
+def _is_finite(value: np.ndarray) -> bool:
+  """Whether all numbers are: the sum of the squares, which is quickly told, is not where one of them is not."""
+  with np.errstate(over="ignore", invalid="ignore"):
+    return bool(np.isfinite(np.vdot(value, value)) or np.isfinite(value).all())
 
 
 def resolve(checkpoint: str) -> pathlib.Path:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int32
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.huggingface import load_params
+from discipline_jax.models.key_stream import key_stream
 
 INITS = ("pretrained", "scratch", "re_emb")
 
@@ -40,7 +41,7 @@ def initial_params(
   assert checkpoint is not None  # make_plan sees to it
   assert isinstance(config, ModelConfig)
   fresh = ("classifier.", "embeddings.word_embeddings.") if init == "re_emb" else ("classifier.",)
-  return load_params(checkpoint, config, draw, key, fresh)
+  return load_params(checkpoint, config, jax.eval_shape(draw, key), draw, key, fresh)
 
 
 def abstract_params(config: ClassifierConfig, head: Classifier) -> dict:
@@ -50,9 +51,7 @@ def abstract_params(config: ClassifierConfig, head: Classifier) -> dict:
 
 @lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
 def _draw(config: ClassifierConfig, head: Classifier) -> Callable[[jax.Array], dict]:
-  return jax.jit(
-    lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=nnx.Rngs(params=key))))
-  )
+  return jax.jit(lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=key_stream(key)))))
 
 
 def word_embeddings(params: dict) -> dict:

@@ -4,7 +4,10 @@ import json
 import pathlib
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
@@ -17,6 +20,20 @@ _FILES = (
   "pytorch_model.bin",
   "pytorch_model.bin.index.json",
 )
+
+_ALIGNMENT = 64  # bytes; what XLA asks of memory that it takes over as it is
+_DTYPES = {
+  "F64": np.float64,
+  "F32": np.float32,
+  "F16": np.float16,
+  "BF16": ml_dtypes.bfloat16,
+  "I64": np.int64,
+  "I32": np.int32,
+  "I16": np.int16,
+  "I8": np.int8,
+  "U8": np.uint8,
+  "BOOL": np.bool_,
+}
 
 Weights = Mapping[str, Callable[[], np.ndarray]]
 
@@ -51,16 +68,37 @@ def _open_file(path: pathlib.Path) -> Weights:
   if path.suffix == ".bin":
     return {name: (lambda array=array: array) for name, array in read_torch_file(path).items()}
   try:
-    file = safe_open(path, framework="numpy")
-    return {name: (lambda name=name: file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    with safe_open(path, framework="numpy"):  # the library checks names, sizes and offsets
+      pass
+    with path.open("rb") as file:
+      size = int.from_bytes(file.read(8), "little")
+      header = json.loads(file.read(size))
   except (SafetensorError, OSError, struct.error) as error:
     raise UserError(f"not a whole safetensors file ({error}), {path}; download it again") from None
+  header.pop("__metadata__", None)
+  return {name: partial(_read, path, 8 + size, entry) for name, entry in header.items()}
+
+
+def _read(path: pathlib.Path, start: int, entry: Mapping[str, Any]) -> np.ndarray:
+  """One tensor, read where it is to stay: a mapped file, a copy and one more for JAX would take memory thrice."""
+  begin, end = entry["data_offsets"]
+  buffer = np.empty(end - begin + _ALIGNMENT, np.uint8)
+  first = -buffer.ctypes.data % _ALIGNMENT
+  buffer = buffer[first : first + end - begin]
+  with path.open("rb") as file:
+    file.seek(start + begin)
+    if file.readinto(buffer.data) != len(buffer):
+      raise OSError(f"{path.name} ends before it should")
+  if entry["dtype"] not in _DTYPES:
+    raise UserError(f"dtype {entry['dtype']} is not supported, {path}; save the weights as float32")
+  return buffer.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def read_tensor(weights: Weights, name: str, directory: pathlib.Path) -> np.ndarray:
+  """A tensor of `open_weights`; raises UserError where it cannot be read."""
   try:
     return weights[name]()
-  except (SafetensorError, OSError) as error:
+  except OSError as error:
     raise UserError(
       f"{name} cannot be read ({error}), {directory}; download the checkpoint again"
     ) from None
