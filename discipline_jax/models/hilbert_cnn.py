@@ -32,12 +32,13 @@ class HilbertConfig:
   Attributes:
     tokens: of the vocabulary, by id.
     vocab_size: rows of the table of letters.
-    dropout: share of the features that are dropped out between the dense layers.
+    dropout: share of the features that alpha dropout takes before each dense layer. The authors' code has one of
+      0.5, but never switches it on.
   """
 
   tokens: tuple[str, ...]
   vocab_size: int
-  dropout: float = 0.5
+  dropout: float = 0.0
   model_type: str = "hilbert_cnn"
 
   @property

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from discipline_jax.models.weights import open_weights, read_tensor
 
 _HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
 _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
+_READERS = 4
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
 
 
@@ -83,10 +85,10 @@ def load_params(
     fresh: prefixes of weights that are drawn even where the checkpoint has them.
   """
   weights = open_weights(directory)
-  found, missing, lost = {}, [], []
+  sources, missing, lost = {}, [], []
   leaves = flatten_dict(shapes)
   has_head = any(path[0] == "base_model" for path in leaves)
-  for path, leaf in leaves.items():
+  for path in leaves:
     name = ".".join(str(part) for part in path).removeprefix("base_model.")
     is_head = has_head and path[0] != "base_model"
     source = next((alias for alias in _aliases(name, config) if alias in weights), None)
@@ -95,10 +97,21 @@ def load_params(
       # A head or a pooler may be drawn; every other weight must be there.
       if not (is_head or name.startswith(("pooler.", *fresh))):
         lost.append(name)
-      continue
-    value = read_tensor(weights, source, directory)
+    else:
+      sources[path] = source
+  if lost:
+    raise UserError(
+      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
+      f" checkpoint is not a whole {config.model_type} encoder"
+    )
+  found = {}
+  with ThreadPoolExecutor(_READERS) as pool:  # reading a file takes more time than all else here
+    values = pool.map(lambda source: read_tensor(weights, source, directory), sources.values())
+    pairs = zip(sources.items(), values, strict=True)
+  for (path, source), value in pairs:
+    leaf, is_head = leaves[path], has_head and path[0] != "base_model"
     if value.shape != leaf.shape and is_head:  # of another task
-      missing.append((path, name))
+      missing.append((path, ".".join(map(str, path))))
       continue
     if value.shape != leaf.shape:
       raise UserError(
@@ -114,11 +127,6 @@ def load_params(
         f"{source} holds values that are not finite, {directory}; download the checkpoint again"
       )
     found[path] = jax.device_put(value.astype(np.float32, copy=False))
-  if lost:
-    raise UserError(
-      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
-      f" checkpoint is not a whole {config.model_type} encoder"
-    )
   if missing:
     logging.warning(
       "Not from the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing)

@@ -24,7 +24,7 @@ from tests.testdata.make_hilbert_cnn import LABELS, SEQUENCES, draw
 from tests.testdata.small_files import write_data
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "C", "G", "T", "N")
-CONFIG = HilbertConfig(TOKENS, len(TOKENS), dropout=0.0)
+CONFIG = HilbertConfig(TOKENS, len(TOKENS))
 IDS = {token: i for i, token in enumerate(TOKENS)}
 HEAD = Classifier(3)
 
