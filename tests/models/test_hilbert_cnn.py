@@ -190,6 +190,8 @@ def hilbert_arguments(folder, *more):
 
 def test_a_run_and_its_predictions(tmp_path, capsys):
   write_data(tmp_path)
+  assert main([*hilbert_arguments(tmp_path)[:3], "--dry-run"]) == 0
+  assert "workdir    runs/dna_splice_hilbert_cnn" in capsys.readouterr().out
   assert main(hilbert_arguments(tmp_path)) == 0
   (tmp_path / "new.csv").write_text("sequence\nACGTACGTNNACG\nacguacgunnacg\nAC\n")
   predict = ("--config.mode=predict", f"--config.task.path={tmp_path / 'new.csv'}")
