@@ -1,0 +1,132 @@
+"""Masking: how many, which, and what becomes of them."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from discipline_jax.corpora.masking import Masking, mask_tokens
+
+MASK, FIRST, VOCAB = 4, 10, 200
+ORDINARY = jnp.arange(FIRST, VOCAB)
+
+
+def batch(rows, length, seed=0):
+  """Rows of [CLS] tokens [SEP] padding, of different lengths."""
+  rng = np.random.default_rng(seed)
+  ids = rng.integers(FIRST, VOCAB, (rows, length))
+  lengths = rng.integers(2, length + 1, rows)
+  ids[:, 0] = 2
+  ids[np.arange(rows), lengths - 1] = 3
+  ids[np.arange(length)[None] >= lengths[:, None]] = 0
+  return jnp.array(ids), jnp.array(ids >= FIRST)
+
+
+def masked(masking, rows=400, length=128, seed=0):
+  ids, candidates = batch(rows, length, seed)
+  run = jax.jit(mask_tokens, static_argnames=("masking", "mask_id"))
+  output = run(jax.random.key(seed), ids, candidates, masking, mask_id=MASK, ordinary_ids=ORDINARY)
+  return np.asarray(ids), np.asarray(candidates), jax.tree.map(np.asarray, output)
+
+
+@pytest.mark.parametrize("places", [1, 7, 20, 500])
+@pytest.mark.parametrize("rate", [0.15, 0.5, 1.0])
+def test_the_count_of_every_row_is_exact(rate, places):
+  _, candidates, output = masked(Masking(rate=rate, max_positions=places))
+  expected = [min(n, places, max(1, round(rate * n))) for n in candidates.sum(1).tolist()]
+  np.testing.assert_array_equal(output.weights.sum(1), expected)
+  assert output.positions.shape == (400, min(places, 128))
+
+
+def test_positions_labels_and_the_rest_of_the_row():
+  ids, candidates, output = masked(Masking())
+  for row in range(len(ids)):
+    real = output.weights[row] == 1
+    positions = output.positions[row][real]
+    assert (np.diff(positions) > 0).all(), "each once, in order"
+    assert candidates[row][positions].all(), "no special token, no padding"
+    np.testing.assert_array_equal(output.labels[row][real], ids[row][positions])
+    others = np.setdiff1d(np.arange(ids.shape[1]), positions)
+    np.testing.assert_array_equal(output.ids[row][others], ids[row][others])
+    assert (output.positions[row][~real] == 0).all()
+  assert (output.weights[:, :-1] >= output.weights[:, 1:]).all(), "surplus places come last"
+
+
+@pytest.mark.parametrize(
+  "shares", [(0.8, 0.1, 0.1), (1.0, 0.0, 0.0), (0.8, 0.0, 0.2), (0.8, 0.2, 0.0), (0.0, 0.0, 1.0)]
+)
+def test_the_mix_over_a_million_positions(shares):
+  mask, same, random = shares
+  masking = Masking(mask=mask, same=same, random=random, max_positions=20)
+  seen, fates = 0, np.zeros(3)
+  for seed in range(20):
+    ids, _, output = masked(masking, rows=400, seed=seed)
+    seen += ids.size
+    real = output.weights == 1
+    after = np.take_along_axis(output.ids, output.positions, 1)[real]
+    labels = output.labels[real]
+    kept = after == labels
+    assert (after[(after != MASK) & ~kept] >= FIRST).all(), "never a special token"
+    # A random token is the very one in one of so many cases.
+    fates += [(after == MASK).sum(), kept.sum(), ((after != MASK) & ~kept).sum()]
+  assert seen >= 1_000_000
+  hidden = random / (VOCAB - FIRST)
+  np.testing.assert_allclose(
+    fates / fates.sum(), [mask, same + hidden, random - hidden], atol=0.005
+  )
+
+
+def test_every_candidate_is_as_likely_and_so_is_every_replacement():
+  ids = jnp.full((20_000, 12), 50).at[:, 0].set(2)
+  output = mask_tokens(
+    jax.random.key(0),
+    ids,
+    ids != 2,
+    Masking(rate=0.3, mask=0.0, same=0.0, random=1.0),
+    mask_id=MASK,
+    ordinary_ids=ORDINARY,
+  )
+  counts = np.bincount(np.asarray(output.positions).ravel(), np.asarray(output.weights).ravel(), 12)
+  assert counts[0] == 0
+  np.testing.assert_allclose(counts[1:] / counts.sum(), 1 / 11, atol=0.003)
+  tokens = np.asarray(output.ids)[np.asarray(output.ids) >= FIRST]
+  drawn = np.bincount(tokens, minlength=VOCAB)[FIRST:]
+  drawn = np.delete(drawn, 50 - FIRST)
+  assert drawn.min() > 0.7 * drawn.mean()
+
+
+def test_a_row_without_a_candidate_is_left_alone():
+  ids = jnp.array([[2, 3, 0, 0], [2, 60, 3, 0]])
+  output = mask_tokens(
+    jax.random.key(0), ids, ids >= FIRST, Masking(), mask_id=MASK, ordinary_ids=ORDINARY
+  )
+  np.testing.assert_array_equal(output.ids[0], ids[0])
+  np.testing.assert_array_equal(output.weights.sum(1), [0, 1])
+
+
+def test_masks_depend_on_the_key_alone():
+  ids, candidates = batch(8, 64)
+  first, again, other = (
+    mask_tokens(
+      jax.random.key(seed), ids, candidates, Masking(), mask_id=MASK, ordinary_ids=ORDINARY
+    )
+    for seed in (0, 0, 1)
+  )
+  for field in dataclasses.fields(first):
+    np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
+  assert not np.array_equal(first.positions, other.positions)
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [{"rate": 0.0}, {"rate": 1.1}, {"mask": 0.7}, {"mask": 1.1, "same": -0.1, "random": 0.0}],
+)
+def test_shares_that_do_not_add_up_are_an_error(changes):
+  with pytest.raises(
+    ValueError, match=r"the rate must be in \(0, 1\], and the three shares add to 1"
+  ):
+    Masking(**changes)
+  with pytest.raises(ValueError, match=r"masking.max_positions = 0 is less than 1"):
+    Masking(max_positions=0)
