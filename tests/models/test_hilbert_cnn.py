@@ -19,6 +19,7 @@ from discipline_jax.plan import make_plan
 from discipline_jax.training.sharding import make_mesh
 from discipline_jax.training.state import TrainState
 from discipline_jax.training.steps import DeviceData, make_train_step
+from tests.runs import one_device
 from tests.testdata import tiny
 from tests.testdata.make_hilbert_cnn import LABELS, SEQUENCES, draw
 from tests.testdata.small_files import write_data
@@ -54,7 +55,8 @@ def golden():
 
 
 def test_the_logits_of_the_evaluation(golden):
-  output = classifier_function(CONFIG, HEAD)(drawn_params(), *batch(SEQUENCES), None, None)
+  forward = jax.jit(classifier_function(CONFIG, HEAD))
+  output = forward(drawn_params(), *batch(SEQUENCES), None, None)
   np.testing.assert_allclose(output.logits, golden["evaluation"], rtol=1e-4, atol=2e-5)
 
 
@@ -68,7 +70,7 @@ def test_logits_loss_gradient_and_averages_of_training(golden):
     losses = optax.softmax_cross_entropy_with_integer_labels(output.logits[:-1], jnp.array(LABELS))
     return losses.mean() + output.penalty, output
 
-  (value, output), gradient = jax.value_and_grad(loss, has_aux=True)(drawn_params())
+  (value, output), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(drawn_params())
   np.testing.assert_allclose(output.logits[:-1], golden["training"], rtol=1e-4, atol=5e-5)
   np.testing.assert_allclose(value, golden["loss"], rtol=1e-5)
   statistics = {".".join(map(str, p)): x for p, x in flatten_dict(output.statistics).items()}
@@ -142,7 +144,7 @@ def test_alpha_dropout_keeps_mean_and_variance():
 
 
 def test_padding_and_length_do_not_matter():
-  forward, params = classifier_function(CONFIG, HEAD), drawn_params()
+  forward, params = jax.jit(classifier_function(CONFIG, HEAD)), drawn_params()
   short = forward(params, *batch(SEQUENCES[2:], 8), None, None).logits
   long = forward(params, *batch(SEQUENCES[2:], 517), None, None).logits
   np.testing.assert_allclose(short, long, rtol=1e-6)
@@ -162,15 +164,14 @@ def test_cutting_an_update_into_parts_changes_only_what_is_normalized_over():
   )
   optimizer = optax.sgd(0.1)
   states = []
-  for indices in ([[[0, 1]]], [[[0, 1], [0, 1]]], [[[0, 1, -1, -1]]]):
+  for indices in ([[[0, 1], [0, 1]]], [[[0, 1, -1, -1]]]):
     state = TrainState.create(jax.tree.map(jnp.copy, params), optimizer)
     step = make_train_step(classifier_function(CONFIG, HEAD), optimizer, mesh, state)
     states.append(step(state, data, jnp.array(indices), 45)[0].params)
-  for other in states[1:]:
-    for path, leaf in flatten_dict(other).items():
-      np.testing.assert_allclose(
-        leaf, flatten_dict(states[0])[path], rtol=1e-4, atol=1e-6, err_msg=str(path)
-      )
+  for path, leaf in flatten_dict(states[1]).items():
+    np.testing.assert_allclose(
+      leaf, flatten_dict(states[0])[path], rtol=1e-4, atol=1e-6, err_msg=str(path)
+    )
   flat = flatten_dict(states[0])
   np.testing.assert_array_equal(
     flat["base_model", "embeddings", "word_embeddings", "weight"][0][5:9], np.eye(4)
@@ -190,18 +191,19 @@ def hilbert_arguments(folder, *more):
 
 def test_a_run_and_its_predictions(tmp_path, capsys):
   write_data(tmp_path)
-  assert main([*hilbert_arguments(tmp_path)[:3], "--dry-run"]) == 0
-  assert "workdir    runs/dna_splice_hilbert_cnn" in capsys.readouterr().out
-  assert main(hilbert_arguments(tmp_path)) == 0
-  (tmp_path / "new.csv").write_text("sequence\nACGTACGTNNACG\nacguacgunnacg\nAC\n")
-  predict = ("--config.mode=predict", f"--config.task.path={tmp_path / 'new.csv'}")
-  output = f"--config.predict.output={tmp_path / 'out.csv'}"
-  assert main(hilbert_arguments(tmp_path, *predict, output)) == 0
-  _, first, second, third = (tmp_path / "out.csv").read_text().splitlines()
-  assert first.split(",")[1:] == second.split(",")[1:] != third.split(",")[1:]
-  export = ("--config.mode=export", f"--config.export.output={tmp_path / 'out'}")
-  assert main(hilbert_arguments(tmp_path, *export)) == 2
-  assert "hilbert_cnn has no form in Hugging Face's format" in capsys.readouterr().err
+  with one_device():
+    assert main([*hilbert_arguments(tmp_path)[:4], "--dry-run"]) == 0
+    assert "workdir    runs/dna_splice_hilbert_cnn" in capsys.readouterr().out
+    assert main(hilbert_arguments(tmp_path)) == 0
+    (tmp_path / "new.csv").write_text("sequence\nACGTACGTNNACG\nacguacgunnacg\nAC\n")
+    predict = ("--config.mode=predict", f"--config.task.path={tmp_path / 'new.csv'}")
+    output = f"--config.predict.output={tmp_path / 'out.csv'}"
+    assert main(hilbert_arguments(tmp_path, *predict, output)) == 0
+    _, first, second, third = (tmp_path / "out.csv").read_text().splitlines()
+    assert first.split(",")[1:] == second.split(",")[1:] != third.split(",")[1:]
+    export = ("--config.mode=export", f"--config.export.output={tmp_path / 'out'}")
+    assert main(hilbert_arguments(tmp_path, *export)) == 2
+    assert "hilbert_cnn has no form in Hugging Face's format" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
