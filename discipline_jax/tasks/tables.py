@@ -2,18 +2,15 @@
 
 import csv
 import dataclasses
-import gzip
 import json
-import lzma
 import pathlib
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from discipline_jax.errors import UserError
+from discipline_jax.packed_text import kind_of, lines
 from discipline_jax.tasks.fasta import parse
 
-_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _FASTA = (".fa", ".faa", ".fasta", ".fna")
 _FIELD_LIMIT = 2**31 - 1  # characters; csv's own limit is less than a chromosome
 _REMEDY = "give a CSV, TSV, JSONL or FASTA file as task.path"
@@ -56,44 +53,24 @@ def read_table(
   Raises:
     UserError: for the file as a whole: its name, packing, encoding, quotes or header, or no row.
   """
-  suffixes = [suffix.lower() for suffix in path.suffixes]
-  packed = suffixes[-1] if suffixes and suffixes[-1] in _OPEN else None
-  kind = next(iter(suffixes[-2:-1] if packed else suffixes[-1:]), "")
-  opener = _OPEN[packed] if packed else open
+  kind = kind_of(path)
   columns = [sequence_column, label_column, split_column]
-  try:
-    with opener(path, "rb") as file:
-      lines = _decode(file, path)
-      if kind == ".csv":
-        rows = list(_read_csv(lines, path, columns, ","))
-      elif kind == ".tsv":
-        rows = list(_read_csv(lines, path, columns, "\t", quotes=tsv_quotes))
-      elif kind == ".jsonl":
-        rows = list(_read_json(lines, path, columns))
-      elif kind in _FASTA:
-        rows = list(_read_fasta(lines, path, columns))
-      else:
-        raise UserError(
-          f"{path.name} ends in none of .csv .tsv .jsonl {' '.join(_FASTA)}, {path}; {_REMEDY}"
-        )
-  except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-    raise UserError(f"not a whole {packed} file ({error}), {path}; pack it again") from None
-  except OSError as error:
-    raise UserError(f"{error.strerror or error}, {path}; {_REMEDY}") from None
+  content = lines(path, _REMEDY)
+  if kind == ".csv":
+    rows = list(_read_csv(content, path, columns, ","))
+  elif kind == ".tsv":
+    rows = list(_read_csv(content, path, columns, "\t", quotes=tsv_quotes))
+  elif kind == ".jsonl":
+    rows = list(_read_json(content, path, columns))
+  elif kind in _FASTA:
+    rows = list(_read_fasta(content, path, columns))
+  else:
+    raise UserError(
+      f"{path.name} ends in none of .csv .tsv .jsonl {' '.join(_FASTA)}, {path}; {_REMEDY}"
+    )
   if not rows:
     raise UserError(f"no row, {path}; {_REMEDY}")
   return rows
-
-
-def _decode(file: Iterable[bytes], path: pathlib.Path) -> Iterator[str]:
-  for number, line in enumerate(file, 1):
-    try:
-      text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-      raise UserError(
-        f"not UTF-8 text ({error.reason}), {path}:{number}; save it as UTF-8, and name a packed file .gz or .xz"
-      ) from None
-    yield text
 
 
 def _read_csv(
