@@ -140,13 +140,13 @@ def use_model(config: ConfigDict, name: str) -> ConfigDict:
 
 def shifted_glue(task: str, model: str) -> ConfigDict:
   """The paper's settings for GLUE: three epochs, three runs, the last weights, tokens moved by 1,000 rows."""
-  config = use_model(finetune(), model)
+  config = finetune()
   config.task.name = task
   config.token_map.kind = "shift"
   config.replicas = 3
   config.train.epochs = 3
   config.eval.select = "last"
-  return config
+  return use_model(config, model)
 
 
 def read(fields: dict) -> ConfigDict:

@@ -42,14 +42,14 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     f"the replica with seed {saved.seeds[replica]} ({saved.task.metric}"
     f" {saved.result['validation']['runs'][replica]:.1f} on validation) of {workdir}: {output}"
   )
-  if dry_run:
-    print(summary)
-    return
   checkpoint, model_config, vocabulary = model_parts(saved.config, saved.task)
   if not isinstance(model_config, models.ModelConfig):
     raise UserError(
       f"{model_config.model_type} has no form in Hugging Face's format; use the run with --config.mode=predict"
     )
+  if dry_run:
+    print(summary)
+    return
   head = models.Classifier(saved.task.num_outputs)
   graph, state = nnx.split(nnx.eval_shape(lambda: head.build(model_config, rngs=nnx.Rngs(0))))
   params = saved.whole_params(replica, checkpoint, model_config)

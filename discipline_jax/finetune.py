@@ -78,7 +78,7 @@ def table(result: dict) -> str:
 
   rows = {
     "task": f"{result['task']} ({result['metric']})",
-    "model": f"{result['model'] or 'no checkpoint'}, {result['init']}, token map {result['token_map']}",
+    "model": f"{result['model'] or result.get('network')}, {result['init']}, token map {result['token_map']}",
     **{part: scores(part) for part in result if part == "validation" or part.startswith("test")},
     "best step": f"{', '.join(str(step) for step in result['best_steps'])} of {result['steps']}",
     "time": f"{result['seconds']:.0f} s on {result['device']}"
@@ -198,6 +198,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
     "task": plan.task.name,
     "metric": plan.task.metric,
     "model": config.model.checkpoint,
+    "network": plan.model_config.summary,
     "init": config.model.init,
     "token_map": config.token_map.kind,
     "replicas": len(plan.seeds),

@@ -262,19 +262,26 @@ def model_parts(
 
 def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertConfig, Vocabulary]:
   letters = set() if task.alphabet is None else set(task.alphabet.symbols)
-  if not set(NUCLEOTIDES) <= letters <= set(dna.ALPHABET.symbols):
+  wrong = sorted(letters - set(dna.ALPHABET.symbols))
+  if wrong or not set(NUCLEOTIDES) <= letters:
+    what = f"has {' '.join(wrong)[:40]}" if wrong else f"lacks one of {NUCLEOTIDES}"
     raise UserError(
-      f"model_type hilbert_cnn reads DNA, but task {task.name} is not of {''.join(dna.ALPHABET.symbols)}; choose"
-      " another model"
+      f"model_type hilbert_cnn reads DNA in capital letters ({''.join(dna.ALPHABET.symbols)}), but task {task.name}"
+      f" {what}; choose another model, or correct the file"
     )
   for name, is_set in (
     *((f"model.config.{name}", True) for name in sizes if name != "model_type"),
     ("model.attention_dropout", config.model.attention_dropout is not None),
     ("train.weight_decay", config.train.weight_decay != 0),
+    # Batch normalization is over a part, and a part may be empty.
+    ("train.grad_accumulation", config.train.grad_accumulation != 1),
     ("token_map.kind", config.token_map.kind != "identity"),
   ):
     if is_set:
-      wanted = "set it to identity" if name == "token_map.kind" else "unset it"
+      wanted = {
+        "token_map.kind": "set it to identity",
+        "train.grad_accumulation": "set it to 1",
+      }.get(name, "unset it")
       raise UserError(f"{name} does not apply to model_type hilbert_cnn; {wanted}")
   assert task.alphabet is not None
   vocabulary = make_vocabulary(task.alphabet.symbols, NUM_SPECIAL_TOKENS + len(letters))

@@ -142,7 +142,7 @@ def read_model(workdir: pathlib.Path) -> Saved:
       alphabet["aliases"],
       None if alphabet["ids"] is None else tuple(alphabet["ids"]),
       alphabet["is_open"],
-      alphabet["unknown_symbol"],
+      alphabet.get("unknown_symbol"),  # older runs do not say
     )
   task = Task(
     description["name"],

@@ -19,6 +19,7 @@ class TestOutputs:
       "task",
       "metric",
       "model",
+      "network",
       "init",
       "token_map",
       "replicas",
@@ -32,6 +33,7 @@ class TestOutputs:
       "device",
       "versions",
     }
+    assert result["network"] == "bert 1 x 32"
     assert (result["mode"], result["task"], result["replicas"], result["steps"]) == (
       "finetune",
       "dna_planted",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -118,6 +119,18 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
   assert run(uninterrupted[0], table, tmp_path / "out.csv", "--dry-run") == 0
   assert "1 rows of" in capsys.readouterr().out
   assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_run_of_an_older_version_is_read(uninterrupted, tmp_path):
+  """Its task.json did not say which symbol may be unknown."""
+  workdir = tmp_path / "run"
+  shutil.copytree(uninterrupted[0] / "model", workdir / "model")
+  for name in ("config.json", "result.json"):
+    shutil.copy(uninterrupted[0] / name, workdir)
+  task = json.loads((workdir / "model" / "task.json").read_text())
+  del task["alphabet"]["unknown_symbol"]
+  (workdir / "model" / "task.json").write_text(json.dumps(task))
+  assert read_model(workdir).task.alphabet == read_model(uninterrupted[0]).task.alphabet
 
 
 def test_the_table_is_not_replaced(uninterrupted, tmp_path, capsys):

@@ -107,5 +107,5 @@ if __name__ == "__main__":
     sys.exit("usage: python -m discipline_jax.models.plus_tfm PLUS-TFM.pt DIRECTORY")
   try:
     convert(*map(pathlib.Path, sys.argv[1:]))
-  except UserError as error:
+  except (UserError, OSError) as error:
     sys.exit(f"error: {error}")

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -73,7 +72,7 @@ def _open_file(path: pathlib.Path) -> Weights:
     with path.open("rb") as file:
       size = int.from_bytes(file.read(8), "little")
       header = json.loads(file.read(size))
-  except (SafetensorError, OSError, struct.error) as error:
+  except (SafetensorError, OSError) as error:
     raise UserError(f"not a whole safetensors file ({error}), {path}; download it again") from None
   header.pop("__metadata__", None)
   return {name: partial(_read, path, 8 + size, entry) for name, entry in header.items()}
@@ -81,6 +80,8 @@ def _open_file(path: pathlib.Path) -> Weights:
 
 def _read(path: pathlib.Path, start: int, entry: Mapping[str, Any]) -> np.ndarray:
   """One tensor, read where it is to stay: a mapped file, a copy and one more for JAX would take memory thrice."""
+  if entry["dtype"] not in _DTYPES:
+    raise UserError(f"dtype {entry['dtype']} is not supported, {path}; save the weights as float32")
   begin, end = entry["data_offsets"]
   buffer = np.empty(end - begin + _ALIGNMENT, np.uint8)
   first = -buffer.ctypes.data % _ALIGNMENT
@@ -89,8 +90,6 @@ def _read(path: pathlib.Path, start: int, entry: Mapping[str, Any]) -> np.ndarra
     file.seek(start + begin)
     if file.readinto(buffer.data) != len(buffer):
       raise OSError(f"{path.name} ends before it should")
-  if entry["dtype"] not in _DTYPES:
-    raise UserError(f"dtype {entry['dtype']} is not supported, {path}; save the weights as float32")
   return buffer.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 

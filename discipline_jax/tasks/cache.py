@@ -52,7 +52,7 @@ def cached(
       logging.warning("The features in %s cannot be read (%s) and are made anew", path, error)
     else:
       for warning in warnings:
-        logging.warning("%s", warning)
+        logging.warning("When %s was made: %s", path.name[:8], warning)
       return features
   with _Warnings() as warnings:
     features = make()

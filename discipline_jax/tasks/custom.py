@@ -27,6 +27,10 @@ _PARTS = {
 }
 
 
+# A row, its symbols, and its label.
+_Sample = tuple[Row, Sequence[str], str]
+
+
 @dataclasses.dataclass(frozen=True)
 class Format:
   """How to read a table; the fields of the config's `task`, where they are explained."""
@@ -70,13 +74,16 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   if metric not in _KINDS[form.kind]:
     raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(_KINDS[form.kind])}")
   parts = _read_parts(path, form)
-  learnt = parts.get("train", parts.get("all", []))
-  found = {symbol for _, own, _ in learnt for symbol in own}
-  given = found if alphabet is None else set(split_symbols(alphabet, form.symbols, "task.alphabet"))
-  if not found <= given:
-    place, wrong = next((row.place, s) for row, own, _ in learnt for s in own if s not in given)
-    raise UserError(
-      f"the symbol {wrong!r} is not in task.alphabet, {place}; add it, or correct the line"
+  learnt = "train" if "train" in parts else "all"
+  if alphabet is None:
+    given = {symbol for _, own, _ in parts[learnt] for symbol in own}
+  else:
+    given = set(split_symbols(alphabet, form.symbols, "task.alphabet"))
+    parts[learnt] = keep_valid(
+      parts[learnt],
+      lambda sample: _within(given, sample),
+      form.skip_invalid,
+      pathlib.Path(path),
     )
   labels: tuple[str, ...] = ()
   if form.kind == "classification":
@@ -96,7 +103,7 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
         len(labels),
         rows,
       )
-    absent = set(labels) - {label for _, _, label in learnt}
+    absent = set(labels) - {label for _, _, label in parts[learnt]}
     if absent:
       logging.warning("no training sample has the class %s", ", ".join(_sorted(absent)))
   symbols = Alphabet(tuple(_sorted(given)), is_open=True)
@@ -120,10 +127,20 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   )
 
 
-def _read_parts(path: str, form: Format) -> dict[str, list[tuple[Row, Sequence[str], str]]]:
-  """Rows with their symbols and labels, by part."""
+def _within(symbols: set[str], sample: _Sample) -> _Sample:
+  row, own, _ = sample
+  wrong = next((symbol for symbol in own if symbol not in symbols), None)
+  if wrong is not None:
+    raise UserError(
+      f"the symbol {wrong!r} is not in task.alphabet, {row.place}; add it, or correct the line"
+    )
+  return sample
+
+
+def _read_parts(path: str, form: Format) -> dict[str, list[_Sample]]:
+  """The samples by part."""
   file = pathlib.Path(path).expanduser()
-  parts: dict[str, list] = {}
+  parts: dict[str, list[_Sample]] = {}
   if "{split}" in path:
     if form.splits is not None:
       raise UserError(

@@ -147,22 +147,42 @@ def _smallest(count: int) -> type:
 def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
   """The token id of each symbol.
 
-  Symbols of an open alphabet that the tokenizer does not know one by one take the first ids of ordinary tokens.
+  Symbols of an open alphabet that are no token, or the same as another one, take the first ids of ordinary tokens that
+  are left.
   """
   if alphabet.ids is not None:
     return np.array(alphabet.ids, np.int32)
   if not alphabet.is_open:
     return vocabulary.symbol_ids(alphabet.symbols)
-  pieces = [vocabulary.encode(symbol) for symbol in alphabet.symbols]
-  ids = [own[0] for own in pieces if len(own) == 1]
-  if len({*ids, vocabulary.unk_id}) <= len(alphabet.symbols):
-    ids = vocabulary.ordinary_ids[: len(alphabet.symbols)].tolist()
-    if len(ids) < len(alphabet.symbols):
+  exact = {token: i for i, token in enumerate(vocabulary.tokens)}
+  ids: dict[str, int] = {}
+  taken = {*vocabulary.special_ids, vocabulary.unk_id}
+  # Of symbols that the tokenizer takes for the same the one that is the token goes first.
+  for symbol in sorted(alphabet.symbols, key=lambda symbol: symbol not in exact):
+    if exact.get(symbol) == vocabulary.unk_id:  # PLUS-TFM's X is what it does not know
+      ids[symbol] = vocabulary.unk_id
+      continue
+    pieces = vocabulary.encode(symbol)
+    own = pieces[0] if len(pieces) == 1 and pieces[0] not in taken else exact.get(symbol)
+    if own is not None and own not in taken:
+      ids[symbol] = own
+      taken.add(own)
+  others = [symbol for symbol in alphabet.symbols if symbol not in ids]
+  if others:
+    left = np.setdiff1d(vocabulary.ordinary_ids, list(ids.values())).tolist()
+    if len(left) < len(others):
       raise UserError(
-        f"the task has {len(alphabet.symbols)} symbols, but the model's vocabulary {len(ids)} ordinary tokens; choose"
-        " another model.checkpoint or a larger model.config.vocab_size"
+        f"the task has {len(alphabet.symbols)} symbols, but the model's vocabulary {len(vocabulary.ordinary_ids)}"
+        " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
-  return np.array([*ids, vocabulary.unk_id], np.int32)
+    logging.warning(
+      "%d of %d symbols are no tokens of the model, and are given other ones: %s",
+      len(others),
+      len(alphabet.symbols),
+      " ".join(others)[:60],
+    )
+    ids |= zip(others, left, strict=False)
+  return np.array([*(ids[symbol] for symbol in alphabet.symbols), vocabulary.unk_id], np.int32)
 
 
 def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:

@@ -213,8 +213,12 @@ def test_a_run_and_its_predictions(tmp_path, capsys):
     ({"train.weight_decay": 0.1}, "train.weight_decay does not apply to model_type hilbert_cnn"),
     ({"model.config.hidden_size": 8}, "model.config.hidden_size does not apply to model_type"),
     ({"model.attention_dropout": 0.1}, "model.attention_dropout does not apply to model_type"),
-    ({"task.name": "protein_stability"}, "hilbert_cnn reads DNA, but task protein_stability is"),
-    ({"task.name": "glue_rte"}, "hilbert_cnn reads DNA, but task glue_rte is not of ACGTRYSWKMBDH"),
+    ({"train.grad_accumulation": 2}, "train.grad_accumulation does not apply .*; set it to 1"),
+    (
+      {"task.name": "protein_stability"},
+      "reads DNA in capital .*, but task protein_stability has E",
+    ),
+    ({"task.name": "glue_rte"}, "hilbert_cnn reads DNA .*, but task glue_rte lacks one of ACGT"),
     ({"model.init": "pretrained"}, "model.init = 'pretrained' needs --config.model.checkpoint"),
   ],
 )
@@ -227,6 +231,7 @@ def test_what_does_not_apply_is_one_line(changes, message, tmp_path):
   config.data_dir, config.cache_dir = str(tmp_path), str(tmp_path / "c")
   config.task.name, config.token_map.kind = "dna_splice", "identity"
   config.model.init, config.model.config.model_type = "scratch", "hilbert_cnn"
+  config.train.grad_accumulation = 1
   config.update_from_flattened_dict(changes)
   with pytest.raises(UserError, match=message):
     make_plan(config, jax.devices()[:1])

@@ -180,6 +180,11 @@ class TestBad:
         rf"{QUERY} has shape \[36, 35\], the config asks for \[36, 36\]",
       ),
       (QUERY, np.zeros((36, 36), np.int32), f"{QUERY} has dtype int32"),
+      (
+        QUERY,
+        np.zeros((36, 36), np.uint64),
+        "dtype U64 is not supported, .*; save the weights as float32",
+      ),
     ],
   )
   def test_tensor(self, checkpoint, name, value, message):

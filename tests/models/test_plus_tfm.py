@@ -19,9 +19,12 @@ from discipline_jax import models
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
 from discipline_jax.models.encoder import sinusoids
-from discipline_jax.models.plus_tfm import _name, convert
-from discipline_jax.models.tokenizer import load_vocabulary
+from discipline_jax.models.plus_tfm import TOKENS, _name, convert
+from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
+from discipline_jax.tasks.base import Example, Task
+from discipline_jax.tasks.features import featurise
 from discipline_jax.tasks.protein import ALPHABET
+from tests.tasks.own_tables import read
 from tests.testdata.small_files import write_data
 
 TESTDATA = pathlib.Path(__file__).parents[1] / "testdata"
@@ -181,5 +184,19 @@ def test_what_is_no_plus_tfm_is_one_line(content, message, tmp_path):
 
 def test_x_may_be_the_unknown_token_of_a_protein_model():
   """As in AntiBERTy, whose vocabulary has no X."""
-  assert ALPHABET.unknown_symbol == "X"
-  assert dataclasses.replace(ALPHABET, unknown_symbol=None) != ALPHABET
+  vocabulary = make_vocabulary("ACDEFGHIKLMNPQRSTVWY", 25)
+  task = Task("proteins", ALPHABET, ("0",), "accuracy", None, lambda: {"all": [Example("AXC", 0)]})
+  features = featurise(task, vocabulary, 9)
+  ids = features.symbol_ids[features.symbols[0]]
+  assert [vocabulary.tokens[i] for i in ids] == ["[CLS]", "A", "[UNK]", "C", "[SEP]"]
+  strict = dataclasses.replace(task, alphabet=dataclasses.replace(ALPHABET, unknown_symbol=None))
+  with pytest.raises(UserError, match="tokenizer has no token for X of task proteins"):
+    featurise(strict, vocabulary, 9)
+
+
+def test_an_own_table_of_proteins_has_the_rows_of_the_model(directory, tmp_path):
+  """X is there, and so it is none of the other rows."""
+  (tmp_path / "a.csv").write_text("sequence,label\nACDX,0\nYW,1\n")
+  features = featurise(read(tmp_path / "a.csv"), load_vocabulary(directory, 25), 9)
+  names = [TOKENS[i] for i in features.symbol_ids]
+  assert names == ["[PAD]", "[CLS]", "[SEP]", *"ACDWXY", "X"]

@@ -92,26 +92,28 @@ class TestOpenAlphabets:
       (["cat dog", "a mat"], "words", ["a", "cat", "dog", "mat"]),
       (["db", "ca"], "characters", ["a", "b", "c", "d"]),
       (["3 1", "2 0"], "integers", ["0", "1", "2", "3"]),
-      # it knows one of them not at all, or two as the same, or in two pieces: the first ordinary ids
-      (["cat qux", "dog"], "words", 3),
-      (["aA", "b"], "characters", 3),
-      (["10 1", "2"], "integers", 3),
-      (["cat-dog", "a"], "words", 2),
+      # it knows one of them not at all, or two as the same, or in pieces: the first ordinary id that is left
+      (["cat qux", "dog"], "words", ["cat", "dog", 5]),
+      (["aA", "b"], "characters", [7, "a", "b"]),
+      (["10 1", "2"], "integers", ["1", "2", 5]),
+      (["cat-dog", "a"], "words", ["a", 6]),
     ],
   )
-  def test_ids_of_a_tokenizer(self, sequences, symbols, expected, tmp_path):
+  def test_ids_of_a_tokenizer(self, sequences, symbols, expected, tmp_path, caplog):
     write_model(tmp_path)
     vocabulary = load_vocabulary(tmp_path, 300)
-    if isinstance(expected, int):  # the ids after the five special tokens
-      expected = list(range(5, 5 + expected))
-    else:
-      tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-      expected = [tokenizer.token_to_id(token) for token in expected]
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    said = f"1 of {len(expected)} symbols are no tokens of the model"
+    odd = any(isinstance(token, int) for token in expected)
+    expected = [
+      token if isinstance(token, int) else tokenizer.token_to_id(token) for token in expected
+    ]
     rows = "".join(f"{sequence},{i}\n" for i, sequence in enumerate(sequences))
     task = read(written(tmp_path, "sequence,label\n" + rows), symbols=symbols)
     ids = featurise(task, vocabulary, 20).symbol_ids
     np.testing.assert_array_equal(ids, [0, 2, 3, *expected, 1])
     assert len(set(ids.tolist())) == len(ids)
+    assert (said in caplog.text) == odd
 
   @pytest.mark.parametrize("count", [295, 296, 400])
   def test_more_symbols_than_the_vocabulary_has(self, count, tmp_path):
