@@ -31,8 +31,7 @@ def masked(masking, rows=400, length=128, seed=0):
   return np.asarray(ids), np.asarray(candidates), jax.tree.map(np.asarray, output)
 
 
-@pytest.mark.parametrize("places", [1, 7, 20, 500])
-@pytest.mark.parametrize("rate", [0.15, 0.5, 1.0])
+@pytest.mark.parametrize(("rate", "places"), [(0.15, 20), (0.15, 500), (1.0, 1), (0.5, 77)])
 def test_the_count_of_every_row_is_exact(rate, places):
   _, candidates, output = masked(Masking(rate=rate, max_positions=places))
   expected = [min(n, places, max(1, round(rate * n))) for n in candidates.sum(1).tolist()]
@@ -61,8 +60,8 @@ def test_the_mix_over_a_million_positions(shares):
   mask, same, random = shares
   masking = Masking(mask=mask, same=same, random=random, max_positions=20)
   seen, fates = 0, np.zeros(3)
-  for seed in range(20):
-    ids, _, output = masked(masking, rows=400, seed=seed)
+  for seed in range(4):
+    ids, _, output = masked(masking, rows=2000, seed=seed)
     seen += ids.size
     real = output.weights == 1
     after = np.take_along_axis(output.ids, output.positions, 1)[real]
