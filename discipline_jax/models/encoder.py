@@ -110,7 +110,11 @@ class Encoder(nnx.Module):
     for layer, key in zip(order, keys[1:], strict=True):
       is_last = len(hidden_states) == len(order)
       x, weights = self.encoder.layer[layer](
-        x, allowed, key, num_queries=1 if first_only and is_last else None
+        x,
+        allowed,
+        key,
+        num_queries=1 if first_only and is_last else None,
+        need_weights=output_attentions,
       )
       hidden_states.append(x)
       attentions.append(weights)
@@ -183,7 +187,7 @@ class Layer(nnx.Module):
 
   # A program of its own, which is traced and lowered once for all layers of the same sizes: with it twelve
   # layers start as fast as two.
-  @partial(jax.jit, static_argnames="num_queries")
+  @partial(jax.jit, static_argnames=("num_queries", "need_weights"))
   def __call__(
     self,
     x: Float[Array, "batch length hidden"],
@@ -191,9 +195,10 @@ class Layer(nnx.Module):
     key: jax.Array | None,
     *,
     num_queries: int | None = None,
-  ) -> tuple[jax.Array, jax.Array]:
+    need_weights: bool = False,
+  ) -> tuple[jax.Array, jax.Array | None]:
     weights_key, attention_key, output_key = split_key(key, 3)
-    context, weights = self.attention.self(x, allowed, weights_key, num_queries)
+    context, weights = self.attention.self(x, allowed, weights_key, num_queries, need_weights)
     x = self.attention.output(context, x[:, :num_queries], attention_key)
     return self.output(self.intermediate(x), x, output_key), weights
 
@@ -219,7 +224,10 @@ class SelfAttention(nnx.Module):
     allowed: jax.Array | None,
     key: jax.Array | None,
     num_queries: int | None,
-  ) -> tuple[Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"]]:
+    need_weights: bool,
+  ) -> tuple[
+    Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"] | None
+  ]:
     return attend(
       self.query(x[:, :num_queries]),
       self.key(x),
@@ -228,6 +236,7 @@ class SelfAttention(nnx.Module):
       num_heads=self.num_heads,
       dropout_key=key,
       dropout_rate=self.dropout_rate,
+      need_weights=need_weights,
     )
 
 

@@ -1,0 +1,88 @@
+"""The kernel's attention is the plain one."""
+
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from discipline_jax.models import attention
+from discipline_jax.models.attention import _fused, _has_kernel, attend
+
+
+def inputs(dtype=jnp.float32):
+  query, key, value = (
+    jax.random.normal(jax.random.key(i), (3, 10, 16)).astype(dtype) for i in range(3)
+  )
+  allowed = (jnp.arange(10)[None] < jnp.array([10, 4, 1])[:, None])[:, None, None, :]
+  return query, key, value, allowed
+
+
+def plain(query, key, value, allowed, **options):
+  return attend(
+    query, key, value, allowed, num_heads=4, dropout_key=None, dropout_rate=0.0, **options
+  )
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_same_values_and_gradients(masked):
+  query, key, value, allowed = inputs()
+  allowed = allowed if masked else None
+
+  def of(function):
+    return jax.value_and_grad(lambda *qkv: jnp.sin(function(*qkv)).sum(), (0, 1, 2))(
+      query, key, value
+    )
+
+  ours = of(lambda q, k, v: plain(q, k, v, allowed)[0])
+  theirs = of(lambda q, k, v: _fused(q, k, v, allowed, 4, "xla"))
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
+
+
+def test_a_row_without_tokens_is_finite():
+  query, key, value, allowed = inputs()
+  assert jnp.isfinite(_fused(query, key, value, jnp.zeros_like(allowed), 4, "xla")).all()
+
+
+def test_weights_are_given_where_they_are_needed():
+  assert plain(*inputs())[1].shape == (3, 4, 10, 10)
+  assert plain(*inputs(), need_weights=False)[1] is None
+
+
+@pytest.mark.parametrize(
+  ("backend", "capability", "dtype", "shape", "expected"),
+  [
+    ("gpu", "9.0", jnp.bfloat16, (2, 8, 64), True),
+    ("gpu", "8.0", jnp.float16, (2, 8, 64), True),
+    ("gpu", "7.5", jnp.bfloat16, (2, 8, 64), False),
+    ("gpu", "gfx90a", jnp.bfloat16, (2, 8, 64), False),
+    ("gpu", "9.0", jnp.float32, (2, 8, 64), False),
+    ("gpu", "9.0", jnp.bfloat16, (2, 1, 64), False),
+    ("gpu", "9.0", jnp.bfloat16, (2, 8, 36), False),
+    ("gpu", "9.0", jnp.bfloat16, (2, 8, 1024), False),
+    ("cpu", "", jnp.bfloat16, (2, 8, 64), False),
+  ],
+)
+def test_which_devices_have_the_kernel(backend, capability, dtype, shape, expected, monkeypatch):
+  device = mock.Mock(compute_capability=capability)
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  monkeypatch.setattr(jax, "devices", lambda: [device])
+  assert _has_kernel(jnp.dtype(dtype), shape, 4) == expected
+
+
+def test_the_kernel_is_taken_only_without_dropout_and_weights(monkeypatch):
+  taken = []
+  monkeypatch.setattr(attention, "_has_kernel", lambda *_: True)
+  monkeypatch.setattr(attention, "_fused", lambda *inputs: taken.append(inputs[-1]))
+  plain(*inputs())
+  attend(
+    *inputs(),
+    num_heads=4,
+    dropout_key=jax.random.key(0),
+    dropout_rate=0.1,
+    need_weights=False,
+  )
+  assert taken == []
+  plain(*inputs(), need_weights=False)
+  assert taken == ["cudnn"]
