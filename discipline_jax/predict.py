@@ -131,8 +131,7 @@ def _symbols(saved: Saved) -> str:
 def _known(symbols: Sequence[str], alphabet: Alphabet, place: str) -> Sequence[str]:
   if max(map(len, alphabet.symbols)) == 1:  # then a list of them is a text, too
     symbols = upper("".join(symbols))
-  known = {*alphabet.symbols, *alphabet.aliases}
-  wrong = next((symbol for symbol in symbols if symbol not in known), None)
+  wrong = alphabet.unknown(symbols)
   if wrong is not None:
     raise UserError(
       f"{wrong!r} is not a symbol of the run's task ({' '.join(alphabet.symbols)}), {place}; correct the line"

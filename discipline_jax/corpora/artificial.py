@@ -14,11 +14,10 @@ NUM_SYMBOLS = 29_995  # with five special tokens, a vocabulary of 30,000
 _OPEN = 0.4  # probability of a new bracket where one is open
 _BLOCK = 1 << 22  # tokens of the stream of brackets that are drawn at once
 _LINES_A_SORT = 1 << 16
-_UNIFORM, _FLAT, _NESTING = (
-  (100, 119),
-  (50, 61),
-  (80, 124),
-)  # length of a line; `flat`'s before it is doubled
+# The least and the most symbols of a line; of `flat`, before it is doubled.
+_UNIFORM = (100, 119)
+_FLAT = (50, 61)
+_NESTING = (80, 124)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +84,7 @@ def nesting(num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbol
     # Wherever nothing is open the stream begins anew: there one block ends and the next one begins.
     depth = _depths(rng.random(_BLOCK) < _OPEN)
     closed = np.flatnonzero(depth == 0)
-    if len(closed) == 0 or closed[-1] == 0:
+    if len(closed) == 0:
       continue
     block = _brackets(rng, depth[: closed[-1] + 1], frequencies)
     blocks.append(block[:missing])

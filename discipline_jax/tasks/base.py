@@ -36,8 +36,8 @@ class Alphabet:
   is_open: bool = False
   unknown_symbol: str | None = None
 
-  def unknown(self, sequence: str) -> str | None:
-    """The first character of `sequence` that is neither a symbol nor an alias, or None."""
+  def unknown(self, sequence: Sequence[str]) -> str | None:
+    """The first element of `sequence`, a text or a list, that is neither a symbol nor an alias, or None."""
     known = {*self.symbols, *self.aliases}
     return (
       None
