@@ -1,13 +1,10 @@
 """Packages `discipline_jax`, and `configs/` as `discipline_jax.configs`; everything else is in pyproject.toml."""
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 setup(
   packages=[
-    "discipline_jax",
-    "discipline_jax.models",
-    "discipline_jax.tasks",
-    "discipline_jax.training",
+    *find_packages(include=["discipline_jax", "discipline_jax.*"]),
     "discipline_jax.configs",
   ],
   package_dir={"discipline_jax": "discipline_jax", "discipline_jax.configs": "configs"},
