@@ -1,7 +1,8 @@
-"""The configuration that the files in `configs/` build on: every field, with its unit and meaning.
+"""The configurations that the files in `configs/` build on: every field, with its unit and meaning.
 
 The values of `finetune` are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up,
-no weight decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs.
+no weight decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs. Those of
+`pretrain` are BERT's (Devlin et al. 2019, appendix A.2; gradients are clipped as in its code).
 """
 
 import dataclasses
@@ -57,17 +58,7 @@ def finetune() -> ConfigDict:
         "path": placeholder(str),  # a .npy file for `table`; {seed} in it becomes the map's seed
         "keep_special": False,  # True: special tokens keep their own rows
       },
-      "model": {
-        "checkpoint": placeholder(str),  # a directory in Hugging Face's format or a hub id
-        "init": "pretrained",  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
-        "config": {  # sizes under Hugging Face's names, where there is no checkpoint; unset: ModelConfig's
-          field.name: placeholder(float if field.default is None else type(field.default))
-          for field in dataclasses.fields(ModelConfig)
-        },
-        "dtype": "float32",  # of the arithmetic: float32 | bfloat16; weights are float32
-        "dropout": placeholder(float),  # of hidden states and head; unset: the checkpoint's
-        "attention_dropout": placeholder(float),  # of attention weights; unset: the checkpoint's
-      },
+      "model": _model("pretrained"),
       "train": {
         "batch_size": 32,  # samples an update, over all devices
         "grad_accumulation": 2,  # parts that an update's samples are cut into
@@ -77,6 +68,7 @@ def finetune() -> ConfigDict:
         "optimizer": "adam",  # adam | adamw | adagrad | adamax | radam | novograd
         "warmup_steps": 0,
         "weight_decay": 0.0,  # decoupled, not on biases and LayerNorm
+        "max_grad_norm": placeholder(float),  # longer gradients are shortened to it; unset: none is
         "log_every_steps": 10,
       },
       "eval": {
@@ -94,13 +86,98 @@ def finetune() -> ConfigDict:
       "export": {  # mode = export: the model of a finished --workdir
         "output": placeholder(str),  # a directory, in Hugging Face's format
       },
-      "mesh": {  # devices along each axis; -1: all that the others leave
-        "data": -1,
-        "fsdp": 1,
-        "tensor": 1,
-      },
+      "mesh": _mesh(),
     }
   ).lock()  # a misspelt field in a config file is an error, too
+
+
+def pretrain() -> ConfigDict:
+  """Pre-training; a config file sets at least `corpus.name`, or a user `corpus.path`."""
+  return ConfigDict(
+    {
+      "mode": "pretrain",
+      "seed": 0,  # of weights, held-out documents, instances, their order, masks and dropout
+      "cache_dir": "~/.cache/discipline_jax",  # of compiled programs and prepared corpora
+      "corpus": {
+        "name": "text",  # text | tfds (TensorFlow Datasets) | uniform | flat | nesting
+        "path": placeholder(
+          str
+        ),  # a file or folder of text; of tfds a name; a folder that corpora.prepare wrote
+        "vocabulary": placeholder(
+          str
+        ),  # a model whose tokenizer to take; unset: WordPiece is learnt, of vocab_size tokens
+        "lowercase": True,  # of a vocabulary that is learnt: small letters without accents, as BERT's uncased
+        "language": "en",  # by which sentences are split, as a code of ISO 639
+        "lines": 930_000,  # of an artificial corpus, held-out ones counted
+        "length": (128, 512),  # tokens of a row in each phase
+        "draws": 1,  # how often instances are drawn from the text; each is used before the first comes again
+        "validation": 0.005,  # share of the documents (lines of an artificial corpus) that is held out
+      },
+      "objective": {
+        "kind": "mlm_nsp",  # mlm | mlm_nsp (BERT) | mlm_sop (ALBERT) | causal (left to right)
+      },
+      "masking": {
+        "rate": 0.15,  # share of a row's tokens that is predicted
+        "mask": 0.8,  # share of these that becomes the mask token
+        "same": 0.1,  # share that stays
+        "random": 0.1,  # share that becomes any token
+        "max_positions": placeholder(
+          int
+        ),  # the most that are predicted in a row; unset: rate * length, rounded up
+      },
+      "model": _model("scratch"),
+      "remat": False,  # True: layers are computed again for the gradient, which saves memory
+      "train": {
+        "batch_size": 256,  # rows an update, over all devices
+        "grad_accumulation": 1,  # parts that an update's rows are cut into
+        "steps": 1_000_000,  # updates
+        "phases": (0.9, 0.1),  # share of the steps at each of corpus.length
+        "learning_rate": 1e-4,
+        "optimizer": "adamw",  # adam | adamw | adagrad | adamax | radam | novograd
+        "warmup_steps": 10_000,
+        "weight_decay": 0.01,  # decoupled, not on biases and LayerNorm
+        "max_grad_norm": 1.0,  # longer gradients are shortened to it; 0: none is
+        "log_every_steps": 100,
+      },
+      "eval": {
+        "every_steps": 10_000,  # on what is held out, always with the same masks; the last step always is
+        "batch_size": 256,
+        "max_examples": 10_000,  # held-out rows, at the first phase's length
+      },
+      "checkpoint": {
+        "every_steps": 1000,
+        "keep_steps": (
+          0,
+          20_000,
+          200_000,
+          500_000,
+          1_000_000,
+        ),  # kept for good; the last step is, too
+      },
+      "mesh": _mesh(),
+    }
+  ).lock()
+
+
+def _model(init: str) -> dict[str, Any]:
+  return {
+    "checkpoint": placeholder(
+      str
+    ),  # a directory in Hugging Face's format, WORKDIR@STEP or a hub id
+    "init": init,  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
+    "config": {  # sizes under Hugging Face's names, where there is no checkpoint; unset: ModelConfig's
+      field.name: placeholder(float if field.default is None else type(field.default))
+      for field in dataclasses.fields(ModelConfig)
+    },
+    "dtype": "float32",  # of the arithmetic: float32 | bfloat16; weights are float32
+    "dropout": placeholder(float),  # of hidden states and head; unset: the checkpoint's
+    "attention_dropout": placeholder(float),  # of attention weights; unset: the checkpoint's
+  }
+
+
+def _mesh() -> dict[str, int]:
+  """Devices along each axis; -1: all that the others leave."""
+  return {"data": -1, "fsdp": 1, "tensor": 1}
 
 
 # Models by the name that follows a config's: `--config=dna_splice:roberta`. Those of one discipline have its symbols in

@@ -4,7 +4,6 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
-import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from absl import logging
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from discipline_jax import tasks
+from discipline_jax import checks, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.heads import Classifier, ClassifierConfig
@@ -159,30 +158,33 @@ def data_directory(config: ConfigDict) -> pathlib.Path:
 
 
 def _check(config: ConfigDict) -> None:
-  at_least_one = {
-    "replicas": config.replicas,
-    "train.batch_size": config.train.batch_size,
-    "train.grad_accumulation": config.train.grad_accumulation,
-    "train.epochs": config.train.epochs,
-    "train.steps": config.train.steps,
-    "train.log_every_steps": config.train.log_every_steps,
-    "eval.every_steps": config.eval.every_steps,
-    "eval.batch_size": config.eval.batch_size,
-    "checkpoint.every_steps": config.checkpoint.every_steps,
-  }
-  for name, value in at_least_one.items():
-    if value is not None and value < 1:
-      raise UserError(f"{name} = {value} is less than 1; set --config.{name}")
-  at_least_zero = {
-    "seed": config.seed,
-    "train.warmup_steps": config.train.warmup_steps,
-    "train.weight_decay": config.train.weight_decay,
-    "train.learning_rate": config.train.learning_rate,
-    "token_map.seed": config.token_map.seed or 0,
-  }
-  for name, value in at_least_zero.items():
-    if not (math.isfinite(value) and value >= 0):
-      raise UserError(f"{name} = {value} is not a number from 0 on; set --config.{name}")
+  checks.at_least(
+    config,
+    1,
+    (
+      "replicas",
+      "train.batch_size",
+      "train.grad_accumulation",
+      "train.epochs",
+      "train.steps",
+      "train.log_every_steps",
+      "eval.every_steps",
+      "eval.batch_size",
+      "checkpoint.every_steps",
+    ),
+  )
+  checks.at_least(
+    config,
+    0,
+    (
+      "seed",
+      "train.warmup_steps",
+      "train.weight_decay",
+      "train.max_grad_norm",
+      "train.learning_rate",
+      "token_map.seed",
+    ),
+  )
   if config.seed + config.replicas > 2**31:
     raise UserError(
       f"seed = {config.seed} is more than 2^31 - {config.replicas}; set --config.seed"
@@ -191,12 +193,7 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples"
     )
-  for name, rate in {
-    "model.dropout": config.model.dropout,
-    "model.attention_dropout": config.model.attention_dropout,
-  }.items():
-    if rate is not None and not 0 <= rate < 1:
-      raise UserError(f"{name} = {rate} is not in [0, 1); set --config.{name}")
+  checks.rates(config, ("model.dropout", "model.attention_dropout"))
   if config.task.name is None:
     raise UserError("task.name is not set; set --config.task.name")
   if config.task.name != "custom":
@@ -209,14 +206,15 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
-  for name, value, choices in (
-    ("model.init", config.model.init, INITS),
-    ("model.dtype", config.model.dtype, DTYPES),
-    ("train.optimizer", config.train.optimizer, OPTIMIZERS),
-    ("eval.select", config.eval.select, ("best", "last")),
-  ):
-    if value not in choices:
-      raise UserError(f"{name} = {value!r} is not one of: {', '.join(choices)}")
+  checks.one_of(
+    config,
+    {
+      "model.init": INITS,
+      "model.dtype": DTYPES,
+      "train.optimizer": OPTIMIZERS,
+      "eval.select": ("best", "last"),
+    },
+  )
 
 
 def model_parts(
@@ -249,6 +247,11 @@ def model_parts(
       f"model.init = {config.model.init!r} needs --config.model.checkpoint, a directory in"
       " Hugging Face's format or a hub id; or set --config.model.init=scratch"
     )
+  return checkpoint, with_dropout(model_config, config), vocabulary
+
+
+def with_dropout(model_config: ModelConfig, config: ConfigDict) -> ModelConfig:
+  """Sizes with the run's own dropout, where it is set."""
   if config.model.dropout is not None:
     model_config = dataclasses.replace(
       model_config, hidden_dropout_prob=config.model.dropout, classifier_dropout=None
@@ -257,7 +260,7 @@ def model_parts(
     model_config = dataclasses.replace(
       model_config, attention_probs_dropout_prob=config.model.attention_dropout
     )
-  return checkpoint, model_config, vocabulary
+  return model_config
 
 
 def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertConfig, Vocabulary]:

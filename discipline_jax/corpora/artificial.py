@@ -42,22 +42,28 @@ def zipf(num_symbols: int = NUM_SYMBOLS, exponent: float = 1.0) -> Float64[np.nd
   return weights / weights.sum()
 
 
-def unigram(
-  tokens: Sequence[int] | np.ndarray, num_symbols: int
+def ranked(
+  counts: Int64[np.ndarray, " types"], num_symbols: int = NUM_SYMBOLS
 ) -> Float64[np.ndarray, " symbols"]:
-  """Frequencies of the symbols 0 to num_symbols - 1 in a text; each counts once more, so that none is impossible."""
-  counts = 1 + np.bincount(np.asarray(tokens), minlength=num_symbols)
-  return counts / counts.sum()
+  """Frequencies of the tokens of a text, the most frequent first, for as many symbols.
+
+  Each counts once more, so that none is impossible; what a text has beyond `num_symbols` is left out.
+  """
+  highest = np.sort(counts)[::-1][:num_symbols]
+  weights = 1.0 + np.pad(highest, (0, num_symbols - len(highest)))
+  return weights / weights.sum()
 
 
-def uniform(num_lines: int, seed: int, num_symbols: int = NUM_SYMBOLS) -> Lines:
+def uniform(num_lines: int, seed: int | Sequence[int], num_symbols: int = NUM_SYMBOLS) -> Lines:
   """100 to 119 symbols a line, each of them as likely as any other."""
   rng = np.random.default_rng(seed)
   ends = _ends(rng, num_lines, _UNIFORM)
   return Lines(rng.integers(num_symbols, size=ends[-1], dtype=np.int32), ends)
 
 
-def flat(num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]) -> Lines:
+def flat(
+  num_lines: int, seed: int | Sequence[int], frequencies: Float64[np.ndarray, " symbols"]
+) -> Lines:
   """50 to 61 symbols a line, each twice, in any order: which symbols are pairs must be seen across the line."""
   rng = np.random.default_rng(seed)
   ends = _ends(rng, num_lines, _FLAT)
@@ -71,7 +77,9 @@ def flat(num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]
   return Lines(tokens, ends)
 
 
-def nesting(num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]) -> Lines:
+def nesting(
+  num_lines: int, seed: int | Sequence[int], frequencies: Float64[np.ndarray, " symbols"]
+) -> Lines:
   """An endless stream of brackets that is cut into lines of 80 to 124 tokens.
 
   With probability 0.4, and wherever none is open, a bracket opens, which is a symbol; else the latest one closes, which

@@ -11,6 +11,13 @@ import numpy as np
 from jaxtyping import Int
 
 PAIRINGS = ("none", "next_sentence", "order")
+# By `objective.kind`.
+PAIRING_OF = {
+  "mlm": "none",
+  "mlm_nsp": "next_sentence",
+  "mlm_sop": "order",
+  "causal": "none",
+}
 _SHORT = 0.1  # share of the instances that are shorter than they might be
 _OTHER = 0.5  # share of the pairs whose second segment is of another document, or comes first
 
@@ -33,9 +40,11 @@ class Instance:
 
 
 def make_instances(
-  documents: Sequence[Document], *, length: int, pairing: str, seed: int
+  documents: Sequence[Document], *, length: int, pairing: str, seed: int | Sequence[int]
 ) -> Iterator[Instance]:
   """Yields the instances of one pass over the documents; another seed is another draw of segments and partners.
+
+  Without pairs nothing is drawn: rows are as long as they can be (RoBERTa's).
 
   Args:
     documents: with at least one sentence each.
@@ -59,7 +68,7 @@ def make_instances(
   rng = np.random.default_rng(seed)
   for number in range(len(documents)):
     if pairing == "none":
-      yield from _whole(documents[number], room, rng)
+      yield from _whole(documents[number], room)
     else:
       yield from _pairs(documents, number, room, pairing, rng)
 
@@ -69,13 +78,13 @@ def _target(room: int, rng: np.random.Generator) -> int:
   return int(rng.integers(2, room + 1)) if rng.random() < _SHORT else room
 
 
-def _whole(document: Document, room: int, rng: np.random.Generator) -> Iterator[Instance]:
+def _whole(document: Document, room: int) -> Iterator[Instance]:
   """Whole sentences, as many as fit; a longer one is cut into parts."""
   tokens = np.concatenate(document)
   ends = np.cumsum([len(sentence) for sentence in document])
   start = 0
   while start < len(tokens):
-    limit = start + _target(room, rng)
+    limit = start + room
     fitting = ends[(ends > start) & (ends <= limit)]
     end = int(fitting[-1]) if len(fitting) else min(limit, len(tokens))
     yield Instance(tokens[start:end], None)

@@ -1,6 +1,7 @@
 """Masks tokens for a masked language model, on the device, inside the training step."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +19,14 @@ class Masking:
     mask: share of the predicted tokens that become the mask token.
     same: share of them that stay.
     random: share of them that become any ordinary token.
-    max_positions: the most that are predicted in a row.
+    max_positions: the most that are predicted in a row; None for the share of a full row, rounded up.
   """
 
   rate: float = 0.15
   mask: float = 0.8
   same: float = 0.1
   random: float = 0.1
-  max_positions: int = 20
+  max_positions: int | None = None
 
   def __post_init__(self):
     shares = (self.mask, self.same, self.random)
@@ -34,7 +35,7 @@ class Masking:
         f"masking of rate {self.rate}, mask {self.mask}, same {self.same}, random {self.random}: the rate must be in"
         " (0, 1], and the three shares add to 1"
       )
-    if self.max_positions < 1:
+    if self.max_positions is not None and self.max_positions < 1:
       raise ValueError(f"masking.max_positions = {self.max_positions} is less than 1")
 
 
@@ -78,10 +79,11 @@ def mask_tokens(
     mask_id: id of the mask token.
     ordinary_ids: what a random replacement may be: no special token is among them.
   """
-  places = min(masking.max_positions, ids.shape[1])
+  length = ids.shape[1]
+  places = min(masking.max_positions or math.ceil(masking.rate * length), length)
   order_key, fate_key, token_key = jax.random.split(key, 3)
   # By number of candidates, rounded as Python does: float32 falls to the other side of some halves.
-  chosen_of = [min(n, places, max(1, round(masking.rate * n))) for n in range(ids.shape[1] + 1)]
+  chosen_of = [min(n, places, max(1, round(masking.rate * n))) for n in range(length + 1)]
   chosen = jnp.array(chosen_of)[candidates.sum(1)]
   # The candidates with the highest random numbers, of 31 bits; a tie falls to the earlier one.
   lots = (hash_bits(order_key, ids.shape) >> 1).astype(jnp.int32)

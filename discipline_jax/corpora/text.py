@@ -64,6 +64,33 @@ def read_documents(paths: Sequence[pathlib.Path]) -> Iterator[Document]:
       raise UserError(f"no document, {path}; {_REMEDY}")
 
 
+def read_tfds(name: str) -> Iterator[Document]:
+  """Yields the documents of a data set of TensorFlow Datasets that has a `text`, such as `wikipedia/20230601.en`.
+
+  Raises:
+    UserError: TensorFlow Datasets is not installed, or the data set cannot be had.
+  """
+  try:
+    import tensorflow_datasets as tfds  # seconds, and an extra of its own
+  except ImportError as error:
+    raise UserError(
+      f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]'"
+    ) from None
+  try:
+    source = tfds.data_source(name, split="train")
+  except Exception as error:  # of the library, of its downloads and of the operating system
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    raise UserError(
+      f"TensorFlow Datasets has no {name} ({reason}); give the text itself: --config.corpus.name=text and corpus.path"
+    ) from None
+  for number, record in enumerate(source):
+    text = record["text"].decode("utf-8")
+    paragraphs = (paragraph.strip() for paragraph in text.splitlines())
+    document = Document(f"{name}:{number}", tuple(one for one in paragraphs if one))
+    if document.paragraphs:
+      yield document
+
+
 def _read(path: pathlib.Path) -> Iterator[Document]:
   content = lines(path, _REMEDY)
   if kind_of(path) == ".jsonl":

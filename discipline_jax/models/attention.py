@@ -18,7 +18,7 @@ def attend(
   query: Float[Array, "batch queries hidden"],
   key: Float[Array, "batch length hidden"],
   value: Float[Array, "batch length hidden"],
-  allowed: Bool[Array, "batch 1 1 length"] | None,
+  allowed: Bool[Array, "#batch 1 #queries length"] | None,
   *,
   num_heads: int,
   dropout_key: jax.Array | None,
@@ -29,7 +29,7 @@ def attend(
 
   Args:
     query, key, value: projections of all heads side by side; hidden = num_heads * head size.
-    allowed: False where a key is padding.
+    allowed: False where a query must not see a key: padding, or what follows in a left-to-right model.
     num_heads: static.
     dropout_key: one PRNG key, or None for no dropout.
     dropout_rate: share of the weights that are set to zero; 0 lets a GPU use its kernel in training and evaluation.

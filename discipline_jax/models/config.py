@@ -62,6 +62,9 @@ class ModelConfig:
   embedding_size: int | None = None  # ALBERT's factorised embeddings; None: hidden_size
   num_hidden_groups: int | None = None  # ALBERT's layers of a group share weights; None: none do
   inner_group_num: int = 1  # ALBERT's layers that a group is
+  is_decoder: bool = (
+    False  # True: a position sees none that follows it, in BERT's left-to-right models
+  )
 
   @property
   def summary(self) -> str:
@@ -125,6 +128,8 @@ class ModelConfig:
       fields[_CLASSIFIER_DROPOUT[self.model_type]] = fields.pop("classifier_dropout")
     if self.model_type != "albert":
       del fields["inner_group_num"]
+    if not self.is_decoder:
+      del fields["is_decoder"]
     return fields
 
   @classmethod
@@ -145,7 +150,7 @@ class ModelConfig:
       )
     refused = {
       "position_embedding_type": fields.get("position_embedding_type", "absolute") != "absolute",
-      "is_decoder": bool(fields.get("is_decoder", False)),
+      "is_decoder": bool(fields.get("is_decoder", False)) and model_type != "bert",
       "add_cross_attention": bool(fields.get("add_cross_attention", False)),
     }
     for name, is_refused in refused.items():

@@ -8,6 +8,7 @@ The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its nam
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -36,7 +37,8 @@ class EncoderOutput:
 
   Attributes:
     last_hidden_state: [batch, length, hidden], or [batch, 1, hidden] with `first_only`.
-    pooler_output: [batch, hidden], tanh of a dense layer on the first position; None without a pooler.
+    pooler_output: [batch, hidden], tanh of a dense layer on the first position (of a left-to-right model, on the last
+      token); None without a pooler.
     hidden_states: None, or the embeddings and the output of every layer that is run.
     attentions: None, or every layer's attention weights after softmax [batch, heads, length, length].
   """
@@ -62,9 +64,18 @@ class Encoder(nnx.Module):
     rngs: nnx.Rngs,
     dtype: jnp.dtype = jnp.float32,
     add_pooling_layer: bool = True,
+    remat: bool = False,
   ):
+    """Args:
+    config: sizes.
+    rngs: draws the weights.
+    dtype: of the arithmetic.
+    add_pooling_layer: whether there is a pooler, where the family has one.
+    remat: compute a layer's inside again for its gradient, which takes a third more time and much less memory.
+    """
     self.config = config
     self.dtype = dtype
+    self.remat = remat
     self.source: pathlib.Path | None = None  # the checkpoint that `models.load` took it from
     self.embeddings = Embeddings(config, rngs)
     self.encoder = Layers(config, rngs)
@@ -102,6 +113,10 @@ class Encoder(nnx.Module):
       token_type_ids = jnp.zeros_like(ids)
     mask = None if attention_mask is None else attention_mask.astype(bool)
     allowed = None if mask is None else mask[:, None, None, :]
+    if self.config.is_decoder:
+      before = jnp.tri(ids.shape[1], dtype=bool)[None, None]
+      allowed = before if allowed is None else before & allowed
+      first_only = False  # what stands for a row is its last token
     order = self.config.layer_order
     keys = split_key(dropout_key, len(order) + 1)
     x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
@@ -109,21 +124,30 @@ class Encoder(nnx.Module):
     hidden_states, attentions = [x], []
     for layer, key in zip(order, keys[1:], strict=True):
       is_last = len(hidden_states) == len(order)
-      x, weights = self.encoder.layer[layer](
-        x,
-        allowed,
-        key,
+      run: Callable = partial(
+        Layer.__call__,
         num_queries=1 if first_only and is_last else None,
         need_weights=output_attentions,
       )
+      run = jax.checkpoint(run) if self.remat else run
+      x, weights = run(self.encoder.layer[layer], x, allowed, key)
       hidden_states.append(x)
       attentions.append(weights)
     return EncoderOutput(
       last_hidden_state=x,
-      pooler_output=None if self.pooler is None else self.pooler(x),
+      pooler_output=None if self.pooler is None else self.pooler(self._summary(x, mask)),
       hidden_states=tuple(hidden_states) if output_hidden_states else None,
       attentions=tuple(attentions) if output_attentions else None,
     )
+
+  def _summary(self, x: jax.Array, mask: jax.Array | None) -> Float[Array, "batch hidden"]:
+    """The token that stands for a row: the first, or the last where none sees what follows it."""
+    if not self.config.is_decoder:
+      return x[:, 0]
+    if mask is None:
+      return x[:, -1]
+    last = (mask * jnp.arange(x.shape[1])[None]).argmax(1)
+    return jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0]
 
 
 class Embeddings(nnx.Module):
@@ -191,7 +215,7 @@ class Layer(nnx.Module):
   def __call__(
     self,
     x: Float[Array, "batch length hidden"],
-    allowed: Bool[Array, "batch 1 1 length"] | None,
+    allowed: Bool[Array, "#batch 1 #queries length"] | None,
     key: jax.Array | None,
     *,
     num_queries: int | None = None,
@@ -283,5 +307,5 @@ class Pooler(nnx.Module):
       config.hidden_size, config.hidden_size, std=config.initializer_range, rngs=rngs
     )
 
-  def __call__(self, x: Float[Array, "batch length hidden"]) -> Float[Array, "batch hidden"]:
-    return jnp.tanh(self.dense(x[:, 0]))
+  def __call__(self, x: Float[Array, "batch hidden"]) -> Float[Array, "batch hidden"]:
+    return jnp.tanh(self.dense(x))

@@ -22,6 +22,7 @@ from discipline_jax.models.weights import open_weights, read_tensor
 _HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
 _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
 _READERS = 4
+KEPT = "steps"  # the folder of a pre-training's workdir with a checkpoint of each step that is kept
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
 
 
@@ -142,11 +143,25 @@ def _is_finite(value: np.ndarray) -> bool:
     return bool(np.isfinite(np.vdot(value, value)) or np.isfinite(value).all())
 
 
-def resolve(checkpoint: str) -> pathlib.Path:
-  """A local directory, or the hub's files of that id, downloaded into Hugging Face's cache."""
+def resolve(checkpoint: str, *, weights: bool = True) -> pathlib.Path:
+  """The directory of a checkpoint in Hugging Face's format.
+
+  Args:
+    checkpoint: a directory; `WORKDIR@STEP`, a kept step of a pre-training, or `WORKDIR`, its last one; or an id of the
+      hub, whose files are downloaded into Hugging Face's cache.
+    weights: False where sizes and vocabulary are enough.
+  """
   path = pathlib.Path(checkpoint).expanduser()
+  if kept_steps(path):
+    return path / KEPT / str(kept_steps(path)[-1])
   if path.is_dir():
     return path
+  workdir, _, step = checkpoint.rpartition("@")
+  steps = kept_steps(pathlib.Path(workdir).expanduser()) if workdir else []
+  if steps:
+    if step not in map(str, steps):
+      raise UserError(f"no step {step} is kept in {workdir}; it has: {', '.join(map(str, steps))}")
+    return pathlib.Path(workdir).expanduser() / KEPT / step
   looks_local = checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1 or path.exists()
   if looks_local:
     raise UserError(
@@ -159,6 +174,8 @@ def resolve(checkpoint: str) -> pathlib.Path:
     return pathlib.Path(huggingface_hub.snapshot_download(checkpoint, allow_patterns=patterns))
 
   try:
+    if not weights:
+      return download(_HUB_FILES)
     directory = download([*_HUB_FILES, *_HUB_SAFETENSORS])
     has_weights = any(directory.glob("*.safetensors"))
     return directory if has_weights else download([*_HUB_FILES, *_HUB_BIN])
@@ -168,6 +185,16 @@ def resolve(checkpoint: str) -> pathlib.Path:
       f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
       " download its files by hand and give their directory as --config.model.checkpoint"
     ) from None
+
+
+def kept_steps(workdir: pathlib.Path) -> list[int]:
+  """The steps of a pre-training that are kept, in rising order; none of what is no such workdir."""
+  folder = workdir / KEPT
+  return (
+    sorted(int(one.name) for one in folder.iterdir() if one.name.isdigit())
+    if folder.is_dir()
+    else []
+  )
 
 
 def _aliases(name: str, config: ModelConfig) -> list[str]:

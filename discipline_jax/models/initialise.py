@@ -14,6 +14,7 @@ from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.huggingface import load_params
 from discipline_jax.models.key_stream import key_stream
+from discipline_jax.models.pretraining import Pretraining
 
 INITS = ("pretrained", "scratch", "re_emb")
 
@@ -21,17 +22,17 @@ INITS = ("pretrained", "scratch", "re_emb")
 def initial_params(
   init: str,
   config: ClassifierConfig,
-  head: Classifier,
+  head: Classifier | Pretraining,
   checkpoint: pathlib.Path | None,
   seed: int,
 ) -> dict:
-  """Parameters of a classifier, as a nested dict.
+  """Parameters of a model with a head, as a nested dict.
 
   Args:
     init: `pretrained` (the checkpoint's weights), `scratch` (all weights drawn), or `re_emb` (the
       checkpoint's, but the word embeddings drawn).
     config: sizes of the encoder.
-    head: the head; always drawn, whatever the checkpoint was fine-tuned for.
+    head: the head; a classifier is always drawn, whatever the checkpoint was fine-tuned for.
     checkpoint: directory in Hugging Face's format; unused by `scratch`.
     seed: of everything that is drawn. The same seed draws the same head under every init.
   """
@@ -44,13 +45,13 @@ def initial_params(
   return load_params(checkpoint, config, jax.eval_shape(draw, key), draw, key, fresh)
 
 
-def abstract_params(config: ClassifierConfig, head: Classifier) -> dict:
+def abstract_params(config: ClassifierConfig, head: Classifier | Pretraining) -> dict:
   """The shapes of `initial_params`; nothing is read or drawn."""
   return jax.eval_shape(_draw(config, head), jax.random.key(0))
 
 
 @lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
-def _draw(config: ClassifierConfig, head: Classifier) -> Callable[[jax.Array], dict]:
+def _draw(config: ClassifierConfig, head: Classifier | Pretraining) -> Callable[[jax.Array], dict]:
   return jax.jit(lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=key_stream(key)))))
 
 

@@ -18,18 +18,19 @@ class Pretraining:
   """The heads that a model is pre-trained with.
 
   Attributes:
-    masked_lm: predict the tokens themselves.
+    masked_lm: predict the tokens themselves, masked ones or, in a left-to-right model, the next ones.
     next_sentence: predict whether the second segment follows the first (BERT), whether the two are in order (ALBERT),
       or whether they are of one family (PLUS-TFM).
   """
 
   masked_lm: bool = True
   next_sentence: bool = True
+  remat: bool = False  # see `Encoder`
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "PretrainingModel":
     if self.next_sentence and config.model_type == "roberta":
       raise ValueError("RoBERTa has no task on pairs of segments; set next_sentence=False")
-    return PretrainingModel(config, self.masked_lm, self.next_sentence, rngs=rngs, dtype=dtype)
+    return PretrainingModel(config, self, rngs=rngs, dtype=dtype)
 
 
 @jax.tree_util.register_dataclass
@@ -52,14 +53,15 @@ class PretrainingModel(nnx.Module):
   def __init__(
     self,
     config: ModelConfig,
-    masked_lm: bool,
-    next_sentence: bool,
+    head: Pretraining,
     *,
     rngs: nnx.Rngs,
     dtype: jnp.dtype = jnp.float32,
   ):
-    self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=next_sentence)
-    self.cls = PretrainingHeads(config, masked_lm, next_sentence, rngs)
+    self.base_model = Encoder(
+      config, rngs=rngs, dtype=dtype, add_pooling_layer=head.next_sentence, remat=head.remat
+    )
+    self.cls = PretrainingHeads(config, head.masked_lm, head.next_sentence, rngs)
     # ALBERT alone has it before the second task.
     self.dropout_rate = config.classifier_dropout_prob if config.model_type == "albert" else 0.0
 

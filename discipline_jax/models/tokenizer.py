@@ -28,6 +28,7 @@ class Vocabulary:
     special_ids: ids of all special tokens.
     pad_id, cls_id, sep_id: ids of the three special tokens that a classifier's input is made with.
     unk_id: id of what is not in the vocabulary.
+    mask_id: id of what a masked language model is shown in place of a token.
     encode: text -> ids, without special tokens.
     tokenizer: the tokenizer of texts; None for a mere list of symbols.
   """
@@ -38,6 +39,7 @@ class Vocabulary:
   cls_id: int
   sep_id: int
   unk_id: int
+  mask_id: int
   encode: Callable[[str], list[int]]
   tokenizer: Tokenizer | None
 
@@ -102,7 +104,7 @@ class Vocabulary:
     )
 
 
-def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
+def load_vocabulary(directory: pathlib.Path, size: int | None = None) -> Vocabulary:
   """Reads the tokenizer of a checkpoint.
 
   It is `tokenizer.json` where there is one, else what transformers makes of the files, else `vocab.txt` as a list
@@ -111,7 +113,7 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
 
   Args:
     directory: in Hugging Face's format.
-    size: vocab_size of the config.
+    size: vocab_size of the config; unset, whatever `tokenizer.json` or `vocab.txt` has.
 
   Raises:
     UserError: no tokenizer whose vocabulary has `size` entries.
@@ -119,14 +121,16 @@ def load_vocabulary(directory: pathlib.Path, size: int) -> Vocabulary:
   for read in (_read_tokenizer, _convert_tokenizer):
     tokenizer = read(directory)
     ids = tokenizer.get_vocab() if tokenizer is not None else {}
-    if tokenizer is not None and sorted(ids.values()) == list(range(size)):
+    wanted = len(ids) if size is None else size
+    if ids and tokenizer is not None and sorted(ids.values()) == list(range(wanted)):
       return _vocabulary(sorted(ids, key=ids.__getitem__), tokenizer, str(directory))
   path = directory / "vocab.txt"
   tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
   tokens = tokens[:-1] if tokens and not tokens[-1] else tokens
-  if len(tokens) != size:
+  if not tokens or len(tokens) != (size or len(tokens)):
+    entries = "" if size is None else f" with the {size} entries of config.json"
     raise UserError(
-      f"no tokenizer with the {size} entries of config.json, {directory}; put the tokenizer's own tokenizer.json"
+      f"no tokenizer{entries}, {directory}; put the tokenizer's own tokenizer.json"
       " or vocab.txt there"
     )
   return _vocabulary(tokens, None, str(path))
@@ -180,7 +184,7 @@ def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str)
     raise UserError(
       f"no special tokens {' '.join(_BERT)} or {' '.join(_ROBERTA)}, {source}; give the model's own tokenizer"
     )
-  pad, unknown, cls, sep, _ = (ids[name] for name in names)
+  pad, unknown, cls, sep, mask = (ids[name] for name in names)
 
   def encode(text: str) -> list[int]:
     if tokenizer is None:
@@ -194,6 +198,7 @@ def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str)
     cls_id=cls,
     sep_id=sep,
     unk_id=unknown,
+    mask_id=mask,
     encode=encode,
     tokenizer=tokenizer,
   )

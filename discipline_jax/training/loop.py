@@ -18,11 +18,16 @@ from discipline_jax.training.signals import Signals, Stopped
 
 @dataclasses.dataclass(frozen=True)
 class Every:
-  """Steps between events; the last step always has all of them."""
+  """Steps between events; the last step always has all of them.
+
+  Attributes:
+    keep: the very steps whose state is given to `keep`.
+  """
 
   log: int
   evaluate: int
   checkpoint: int
+  keep: tuple[int, ...] = ()
 
 
 def run(
@@ -39,6 +44,7 @@ def run(
   checkpoints: Checkpoints,
   signals: Signals,
   examples_per_step: int,
+  keep: Callable | None = None,
 ) -> tuple:
   """Runs updates `first_step` + 1 to `num_steps`.
 
@@ -50,6 +56,7 @@ def run(
     tree_to_save: state -> what a checkpoint holds.
     schedule: updates made -> learning rate, for the log.
     examples_per_step: of all replicas, for the rate.
+    keep: (state, step) -> None, at the steps `every.keep`, before a checkpoint of the same step is written.
 
   Returns:
     The state after the last step, and the median of the training examples per second (NaN for fewer than two steps).
@@ -102,17 +109,20 @@ def run(
       def due(interval: int, step: int = step) -> bool:
         return step == num_steps or step % interval == 0
 
-      if not (stop or due(every.log) or due(every.evaluate) or due(every.checkpoint)):
+      is_kept = keep is not None and step in every.keep
+      if not (stop or is_kept or due(every.log) or due(every.evaluate) or due(every.checkpoint)):
         continue
       values = settle()
       if due(every.log):
         bar.set_postfix(loss=f"{float(values['loss'].mean()):.4f}", refresh=False)
         rate = float(schedule(step - 1))
-        for replica, loss in enumerate(values["loss"]):
-          norm = float(values["grad_norm"][replica])
-          log.write(step, "train", replica, loss=float(loss), grad_norm=norm, learning_rate=rate)
+        for replica in range(len(values["loss"])):
+          measured = {name: float(value[replica]) for name, value in values.items()}
+          log.write(step, "train", replica, **measured, learning_rate=rate)
       if due(every.evaluate):
         evaluate(state, step)
+      if keep is not None and is_kept:
+        keep(state, step)
       if stop or due(every.checkpoint):
         checkpoints.save(step, tree_to_save(state))
       if stop and step < num_steps:

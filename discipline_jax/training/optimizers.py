@@ -29,7 +29,9 @@ def make_optimizer(train: ConfigDict, num_steps: int) -> optax.GradientTransform
   decay = (
     [optax.add_decayed_weights(train.weight_decay, mask=decayed)] if train.weight_decay else []
   )
+  clip = [optax.clip_by_global_norm(train.max_grad_norm)] if train.max_grad_norm else []
   return optax.chain(
+    *clip,
     OPTIMIZERS[train.optimizer](),
     *decay,
     optax.scale_by_learning_rate(make_schedule(train, num_steps)),

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Float32, Int32, UInt, UInt8
 
 from discipline_jax.models.functional import Forward
 from discipline_jax.tasks.features import PAD
+from discipline_jax.training.accumulation import accumulated_gradient
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
 
@@ -78,19 +79,9 @@ def make_train_step(
       loss = jnp.where(part >= 0, losses, 0).sum() / num_samples
       return loss + output.penalty / indices.shape[0], output.statistics
 
-    value_and_grad = jax.value_and_grad(loss_of, has_aux=True)
     keys = jax.random.split(key, indices.shape[0])
-    if indices.shape[0] == 1:
-      (loss, statistics), gradient = value_and_grad(state.params, indices[0], keys[0])
-    else:
-
-      def accumulate(total, part_and_key):
-        (loss, statistics), gradient = value_and_grad(state.params, *part_and_key)
-        return jax.tree.map(jnp.add, total, (loss, gradient)), statistics
-
-      zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state.params))
-      (loss, gradient), of_parts = jax.lax.scan(accumulate, zero, (indices, keys))
-      statistics = jax.tree.map(lambda x: x.mean(0), of_parts)
+    (loss, of_parts), gradient = accumulated_gradient(loss_of, state.params, indices, keys)
+    statistics = jax.tree.map(lambda x: x.mean(0), of_parts)
     changes, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     params = _replaced(optax.apply_updates(state.params, changes), statistics)
     return TrainState(state.step + 1, params, opt_state), {
@@ -111,7 +102,7 @@ def make_train_step(
     step,
     static_argnums=3,
     donate_argnums=0,
-    compiler_options=_compiler_options(),
+    compiler_options=compiler_options(),
     in_shardings=(
       state_shardings(mesh, state),
       None,
@@ -137,7 +128,7 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
   return jax.jit(
     step,
     static_argnums=3,
-    compiler_options=_compiler_options(),
+    compiler_options=compiler_options(),
     in_shardings=(
       state_shardings(mesh, params),
       None,
@@ -180,7 +171,7 @@ def _over_replicas(function: Callable, *stacked):
   return jax.vmap(function)(*stacked)
 
 
-def _compiler_options() -> dict[str, str] | None:
+def compiler_options() -> dict[str, str] | None:
   """On CPU, gives XLA's YNNPACK its reductions but not its products, which are slower than Eigen's.
 
   The option is experimental, so it is set for the version that it was measured with, 0.10.

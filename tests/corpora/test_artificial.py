@@ -10,9 +10,9 @@ from discipline_jax.corpora.artificial import (
   _depths,
   flat,
   nesting,
+  ranked,
   statistics,
   uniform,
-  unigram,
   zipf,
 )
 
@@ -119,7 +119,8 @@ def test_statistics_by_hand():
 def test_frequencies():
   np.testing.assert_allclose(zipf(3), np.array([6, 3, 2]) / 11)
   np.testing.assert_allclose(zipf(2, 2.0), [0.8, 0.2])
-  np.testing.assert_allclose(unigram([0, 2, 2], 4), np.array([2, 1, 3, 1]) / 7)
+  np.testing.assert_allclose(ranked(np.array([0, 9, 2]), 4), np.array([10, 3, 1, 1]) / 15)
+  np.testing.assert_allclose(ranked(np.array([0, 9, 2]), 2), np.array([10, 3]) / 13)
 
 
 def test_no_line_is_an_error():
