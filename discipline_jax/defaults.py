@@ -6,6 +6,7 @@ no weight decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,
 """
 
 import dataclasses
+import typing
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -159,6 +160,44 @@ def pretrain() -> ConfigDict:
   ).lock()
 
 
+def study() -> ConfigDict:
+  """Several runs side by side; a config file adds them to `runs`, by name, as configs of their own."""
+  return ConfigDict(
+    {
+      "mode": "study",
+      "cache_dir": "~/.cache/discipline_jax",  # of all runs
+      "runs": {},
+    }
+  )
+
+
+def transfer(size: str) -> ConfigDict:
+  """Pre-training as in the study of corpora without meaning (Chiang and Lee 2022): masks alone, 100,000 updates of 300.
+
+  Args:
+    size: 8x512, as there, or 12x768.
+  """
+  sizes = {"8x512": (8, 512, 8), "12x768": (12, 768, 12)}
+  if size not in sizes:
+    raise UserError(
+      f"no size {size!r}; after the config's name and a colon give one of: {', '.join(sizes)}"
+    )
+  layers, width, heads = sizes[size]
+  config = pretrain()
+  config.objective.kind = "mlm"
+  config.corpus.length = (128,)
+  config.model.config.update(
+    num_hidden_layers=layers,
+    hidden_size=width,
+    num_attention_heads=heads,
+    intermediate_size=4 * width,
+  )
+  config.train.update(batch_size=300, steps=100_000, phases=(1.0,), warmup_steps=5000)
+  config.eval.batch_size = 300
+  config.checkpoint.keep_steps = (0, 20_000, 100_000)
+  return config
+
+
 def _model(init: str) -> dict[str, Any]:
   return {
     "checkpoint": placeholder(
@@ -166,7 +205,7 @@ def _model(init: str) -> dict[str, Any]:
     ),  # a directory in Hugging Face's format, WORKDIR@STEP or a hub id
     "init": init,  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
     "config": {  # sizes under Hugging Face's names, where there is no checkpoint; unset: ModelConfig's
-      field.name: placeholder(float if field.default is None else type(field.default))
+      field.name: placeholder((typing.get_args(field.type) or (field.type,))[0])
       for field in dataclasses.fields(ModelConfig)
     },
     "dtype": "float32",  # of the arithmetic: float32 | bfloat16; weights are float32

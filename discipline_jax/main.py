@@ -19,8 +19,15 @@ from discipline_jax.export import export
 from discipline_jax.finetune import finetune
 from discipline_jax.predict import predict
 from discipline_jax.pretrain import pretrain
+from discipline_jax.study import study
 
-_MODES = {"finetune": finetune, "pretrain": pretrain, "predict": predict, "export": export}
+_MODES = {
+  "finetune": finetune,
+  "pretrain": pretrain,
+  "study": study,
+  "predict": predict,
+  "export": export,
+}
 
 
 def main(argv: Sequence[str]) -> int:
