@@ -10,12 +10,11 @@ Both sides train with dropout as the checkpoint's config has it, Adam, float32, 
 
 import argparse
 import json
-import multiprocessing
 import os
 import pathlib
-import statistics
-import time
 from multiprocessing.connection import Connection
+
+from turns import report, serve, take_turns
 
 NUM_SYMBOLS, NUM_LABELS = 15, 3
 
@@ -46,7 +45,13 @@ def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connectio
   word_embeddings(params)["weight"] = sub_table.cut(word_embeddings(params)["weight"])
   params = jax.tree.map(lambda leaf: leaf[None], params)
   train = ml_collections.ConfigDict(
-    {"optimizer": "adam", "learning_rate": 1e-5, "warmup_steps": 0, "weight_decay": 0.0}
+    {
+      "optimizer": "adam",
+      "learning_rate": 1e-5,
+      "warmup_steps": 0,
+      "weight_decay": 0.0,
+      "max_grad_norm": None,
+    }
   )
   optimizer = make_optimizer(train, 10**6)
   state = TrainState.create(params, optimizer)
@@ -69,7 +74,7 @@ def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connectio
       state, metrics = step(state, data, batch, length)
       float(metrics["loss"][0])
 
-  _serve(block, connection)
+  serve(block, connection)
 
 
 def run_torch(checkpoint: str, batch_size: int, length: int, connection: Connection) -> None:
@@ -96,16 +101,7 @@ def run_torch(checkpoint: str, batch_size: int, length: int, connection: Connect
       optimizer.step()
       loss.item()
 
-  _serve(block, connection)
-
-
-def _serve(block, connection: Connection) -> None:
-  block(2)  # compiles, and fills caches
-  connection.send(None)
-  while num_updates := connection.recv():
-    start = time.perf_counter()
-    block(num_updates)
-    connection.send(time.perf_counter() - start)
+  serve(block, connection)
 
 
 def main() -> None:
@@ -122,40 +118,16 @@ def main() -> None:
   parser.add_argument("--output", help="also write the figures to this JSON file")
   flags = parser.parse_args()
 
-  context = multiprocessing.get_context("spawn")
-  sides = {}
-  for name, target in (("jax", run_jax), ("torch", run_torch)):
-    ours, theirs = context.Pipe()
-    arguments = (flags.checkpoint, flags.batch_size, flags.length, theirs)
-    context.Process(target=target, args=arguments, daemon=True).start()
-    theirs.close()  # so that a side that dies ends the benchmark, with EOFError
-    ours.recv()
-    sides[name] = ours
-  seconds: dict[str, list[float]] = {name: [] for name in sides}
-  for _ in range(flags.blocks):
-    for name, connection in sides.items():
-      connection.send(flags.updates)
-      seconds[name].append(connection.recv() / flags.updates)
-  for connection in sides.values():
-    connection.send(0)
-
-  rates = {name: flags.batch_size / statistics.median(values) for name, values in seconds.items()}
-  ratios = [theirs / ours for ours, theirs in zip(seconds["jax"], seconds["torch"], strict=True)]
-  ratio = statistics.median(ratios)
   print(f"{pathlib.Path(flags.checkpoint).name}, {flags.length} tokens, batch {flags.batch_size}")
-  for name, rate in rates.items():
-    each = ", ".join(f"{value:.2f}" for value in seconds[name])
-    print(f"  {name:6} {rate:7.2f} training examples/s   (seconds an update: {each})")
-  print(f"  jax / torch {ratio:.2f}   (from {min(ratios):.2f} to {max(ratios):.2f})")
+  seconds = take_turns(
+    {"jax": run_jax, "torch": run_torch},
+    (flags.checkpoint, flags.batch_size, flags.length),
+    updates=flags.updates,
+    blocks=flags.blocks,
+  )
+  figures = report(seconds, flags.batch_size, "training examples")
   if flags.output:
-    result = {
-      **vars(flags),
-      "cpus": os.cpu_count(),
-      "seconds_an_update": seconds,
-      "examples_per_second": rates,
-      "ratio": ratio,
-      "ratios": ratios,
-    }
+    result = {**vars(flags), "cpus": os.cpu_count(), **figures}
     pathlib.Path(flags.output).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

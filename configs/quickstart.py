@@ -4,7 +4,8 @@
 
 A BERT of 2 x 64 is pre-trained on a corpus of nesting brackets, which has no meaning. It is then fine-tuned, from
 before and from after the pre-training, and beside it the same network from scratch, on generated sequences of which
-two of three classes carry a splice-like motif. Expected: a table of three rows, in less than three minutes on two CPU cores.
+two of three classes carry a splice-like motif. Expected: a table of three rows, in less than three minutes on two CPU
+cores.
 """
 
 from discipline_jax import defaults
