@@ -3,8 +3,7 @@
   python -m discipline_jax.main --config=configs/pretrain_kannada.py --config.corpus.path=DIR
   python -m discipline_jax.main --config=configs/pretrain_kannada.py:12x768 --config.corpus.path=DIR
 
-DIR has plain text with blank lines between documents. A small corpus gives fewer tokens than 30,000: the message says
-how many, for --config.model.config.vocab_size.
+DIR has plain text with blank lines between documents.
 """
 
 from discipline_jax import defaults

@@ -338,6 +338,8 @@ def _model_config(
     model_config = models.ModelConfig.from_dict(
       {"model_type": "bert", **sizes}, "in --config.model.config"
     )
+  if KINDS[config.objective.kind][1] is not None and model_config.model_type == "roberta":
+    raise UserError("RoBERTa has no task on pairs of segments; set --config.objective.kind=mlm")
   if max(config.corpus.length) > model_config.max_length:
     raise UserError(
       f"corpus.length = {config.corpus.length}, but the model has {model_config.max_length} positions; lower it, or"

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import jax
 import pytest
 
-CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny.py'}"
+_CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny.py"
+CONFIG = f"--config={_CONFIG}"
 
 
 @contextlib.contextmanager
@@ -27,13 +28,23 @@ def one_device() -> Iterator[None]:
 def start(
   workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.Popen:
-  """A run in a process of its own, on one device, with `environment` beside the test's own."""
+  """A small fine-tuning in a process of its own, on one device, with `environment` beside the test's own."""
+  return start_config(_CONFIG, workdir, *arguments, environment=environment)
+
+
+def start_config(
+  config: pathlib.Path,
+  workdir: pathlib.Path,
+  *arguments: str,
+  environment: dict[str, str] | None = None,
+) -> subprocess.Popen:
+  """A run of any config, likewise."""
   return subprocess.Popen(
     [
       sys.executable,
       "-m",
       "discipline_jax.main",
-      CONFIG,
+      f"--config={config}",
       f"--workdir={workdir}",
       *arguments,
     ],

@@ -203,11 +203,16 @@ def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sen
 
 
 def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
-  """Cuts sentences that no row has room for into parts of like length; also how many these are."""
+  """Cuts sentences that no row has room for into parts; also how many these are.
+
+  Pairs are gathered until they are too long, and then cut: of small parts little is lost.
+  """
   long = sum(len(sentence) > room for one in documents for sentence in one)
   if not long:
     return documents, 0
-  return [
-    [part for sentence in one for part in np.array_split(sentence, -(-len(sentence) // room))]
-    for one in documents
-  ], long
+  return [[part for sentence in one for part in _parts(sentence, room)] for one in documents], long
+
+
+def _parts(sentence: np.ndarray, room: int) -> list[np.ndarray]:
+  size = max(1, room // 4) if len(sentence) > room else len(sentence)
+  return np.array_split(sentence, -(-len(sentence) // size))

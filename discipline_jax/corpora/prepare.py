@@ -293,9 +293,10 @@ def _write_vocabulary(
     counted = tqdm(paragraphs, "vocabulary", unit=" paragraphs", unit_scale=True, mininterval=1)
     tokenizer = train_wordpiece(counted, size, lowercase=corpus.lowercase)
     if tokenizer.get_vocab_size() != size:
-      raise UserError(
-        f"the corpus gives a vocabulary of {tokenizer.get_vocab_size()} tokens, not of {size}; set"
-        " --config.model.config.vocab_size"
+      logging.warning(
+        "The corpus is small: it gives a vocabulary of %d tokens, not of %d",
+        tokenizer.get_vocab_size(),
+        size,
       )
   tokenizer.save(str(directory / "tokenizer.json"))
 

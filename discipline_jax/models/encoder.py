@@ -36,7 +36,8 @@ class EncoderOutput:
   """Under Hugging Face's names.
 
   Attributes:
-    last_hidden_state: [batch, length, hidden], or [batch, 1, hidden] with `first_only`.
+    last_hidden_state: [batch, length, hidden]; with `first_only` [batch, 1, hidden], with `positions` [batch,
+      1 + positions, hidden].
     pooler_output: [batch, hidden], tanh of a dense layer on the first position (of a left-to-right model, on the last
       token); None without a pooler.
     hidden_states: None, or the embeddings and the output of every layer that is run.
@@ -89,6 +90,7 @@ class Encoder(nnx.Module):
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
     first_only: bool = False,
+    positions: Int[Array, "batch positions"] | None = None,
     output_hidden_states: bool = False,
     output_attentions: bool = False,
   ) -> EncoderOutput:
@@ -102,6 +104,7 @@ class Encoder(nnx.Module):
       dropout_key: one PRNG key; None turns dropout off.
       first_only: let the last layer compute the first position alone. What a classifier reads is the
         same, and the rest of that layer's queries and its feed-forward network are not paid for.
+      positions: let the last layer compute the first position and then these, likewise: all that pre-training reads.
       output_hidden_states: keep every layer's output.
       output_attentions: keep every layer's attention weights.
     """
@@ -116,7 +119,7 @@ class Encoder(nnx.Module):
     if self.config.is_decoder:
       before = jnp.tri(ids.shape[1], dtype=bool)[None, None]
       allowed = before if allowed is None else before & allowed
-      first_only = False  # what stands for a row is its last token
+      first_only, positions = False, None  # what stands for a row is its last token
     order = self.config.layer_order
     keys = split_key(dropout_key, len(order) + 1)
     x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
@@ -124,13 +127,10 @@ class Encoder(nnx.Module):
     hidden_states, attentions = [x], []
     for layer, key in zip(order, keys[1:], strict=True):
       is_last = len(hidden_states) == len(order)
-      run: Callable = partial(
-        Layer.__call__,
-        num_queries=1 if first_only and is_last else None,
-        need_weights=output_attentions,
-      )
+      queries = _chosen(x, first_only, positions) if is_last else x
+      run: Callable = partial(Layer.__call__, need_weights=output_attentions)
       run = jax.checkpoint(run) if self.remat else run
-      x, weights = run(self.encoder.layer[layer], x, allowed, key)
+      x, weights = run(self.encoder.layer[layer], x, queries, allowed, key)
       hidden_states.append(x)
       attentions.append(weights)
     return EncoderOutput(
@@ -148,6 +148,20 @@ class Encoder(nnx.Module):
       return x[:, -1]
     last = (mask * jnp.arange(x.shape[1])[None]).argmax(1)
     return jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0]
+
+
+def _chosen(
+  x: Float[Array, "batch length hidden"],
+  first_only: bool,
+  positions: Int[Array, "batch positions"] | None,
+) -> Float[Array, "batch queries hidden"]:
+  """The positions that the last layer computes."""
+  if first_only:
+    return x[:, :1]
+  if positions is None:
+    return x
+  others = jnp.take_along_axis(x, positions[..., None], axis=1)
+  return jnp.concatenate([x[:, :1], others], axis=1)
 
 
 class Embeddings(nnx.Module):
@@ -211,19 +225,19 @@ class Layer(nnx.Module):
 
   # A program of its own, which is traced and lowered once for all layers of the same sizes: with it twelve
   # layers start as fast as two.
-  @partial(jax.jit, static_argnames=("num_queries", "need_weights"))
+  @partial(jax.jit, static_argnames="need_weights")
   def __call__(
     self,
     x: Float[Array, "batch length hidden"],
+    queries: Float[Array, "batch queries hidden"],
     allowed: Bool[Array, "#batch 1 #queries length"] | None,
     key: jax.Array | None,
     *,
-    num_queries: int | None = None,
     need_weights: bool = False,
   ) -> tuple[jax.Array, jax.Array | None]:
     weights_key, attention_key, output_key = split_key(key, 3)
-    context, weights = self.attention.self(x, allowed, weights_key, num_queries, need_weights)
-    x = self.attention.output(context, x[:, :num_queries], attention_key)
+    context, weights = self.attention.self(x, queries, allowed, weights_key, need_weights)
+    x = self.attention.output(context, queries, attention_key)
     return self.output(self.intermediate(x), x, output_key), weights
 
 
@@ -245,15 +259,15 @@ class SelfAttention(nnx.Module):
   def __call__(
     self,
     x: jax.Array,
+    queries: jax.Array,
     allowed: jax.Array | None,
     key: jax.Array | None,
-    num_queries: int | None,
     need_weights: bool,
   ) -> tuple[
     Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"] | None
   ]:
     return attend(
-      self.query(x[:, :num_queries]),
+      self.query(queries),
       self.key(x),
       self.value(x),
       allowed,

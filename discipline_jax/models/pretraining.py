@@ -77,14 +77,20 @@ class PretrainingModel(nnx.Module):
     """`positions` are those whose tokens are predicted, by default all: the vocabulary's logits cost the most."""
     encoder_key, head_key = split_key(dropout_key, 2)
     output = self.base_model(
-      ids, attention_mask=attention_mask, token_type_ids=token_type_ids, dropout_key=encoder_key
+      ids,
+      attention_mask=attention_mask,
+      token_type_ids=token_type_ids,
+      dropout_key=encoder_key,
+      positions=positions,
     )
     predictions, seq_relationship = self.cls.predictions, self.cls.seq_relationship
     logits = relation = None
     if predictions is not None:
       x = output.last_hidden_state
-      if positions is not None:
+      if positions is not None and self.base_model.config.is_decoder:
         x = jnp.take_along_axis(x, positions[..., None], axis=1)
+      elif positions is not None:
+        x = x[:, 1:]  # after the first position
       table = self.base_model.embeddings.word_embeddings.weight[...]
       logits = predictions(x, table).astype(jnp.float32)
     if seq_relationship is not None:

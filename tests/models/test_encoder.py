@@ -109,6 +109,28 @@ def test_first_only_has_the_gradients_of_all():
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, first)
 
 
+def test_some_positions_are_those_of_all():
+  """What is computed for them, and its gradients."""
+  encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
+  rng = np.random.default_rng(1)
+  ids, mask = jnp.asarray(rng.integers(0, 40, (4, 9))), jnp.arange(9)[None] < jnp.full((4, 1), 7)
+  positions = jnp.asarray(rng.integers(0, 9, (4, 3)))
+
+  def loss(encoder, some):
+    output = encoder(ids, attention_mask=mask, positions=positions if some else None)
+    x = output.last_hidden_state
+    x = x[:, 1:] if some else jnp.take_along_axis(x, positions[..., None], axis=1)
+    return (jnp.square(x).sum() + output.pooler_output.sum()), x
+
+  (_, theirs), whole = nnx.jit(nnx.value_and_grad(lambda one: loss(one, False), has_aux=True))(
+    encoder
+  )
+  (_, ours), part = nnx.jit(nnx.value_and_grad(lambda one: loss(one, True), has_aux=True))(encoder)
+  assert ours.shape == (4, 3, 16)
+  np.testing.assert_allclose(ours, theirs, atol=1e-6)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), whole, part)
+
+
 def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
   """The paper's isomorphism: T on the tokens and T on the rows of the table cancel."""
   forward, params, ids, mask = classifier

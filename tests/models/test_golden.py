@@ -85,6 +85,7 @@ def test_twenty_adam_steps_equal_pytorch(golden):
       "learning_rate": float(expected["learning_rate"]),
       "warmup_steps": 0,
       "weight_decay": 0.0,
+      "max_grad_norm": None,
     }
   )
   optimizer = make_optimizer(train, num_steps)

@@ -9,7 +9,13 @@ import pytest
 from discipline_jax.training.optimizers import decayed, make_optimizer, make_schedule
 
 TRAIN = ml_collections.ConfigDict(
-  {"optimizer": "adam", "learning_rate": 0.1, "warmup_steps": 0, "weight_decay": 0.0}
+  {
+    "optimizer": "adam",
+    "learning_rate": 0.1,
+    "warmup_steps": 0,
+    "weight_decay": 0.0,
+    "max_grad_norm": None,
+  }
 )
 NAMES = ("adam", "adamw", "adagrad", "adamax", "radam", "novograd")
 
@@ -78,3 +84,16 @@ def test_weight_decay_is_decoupled_and_spares_biases_and_layer_norm():
   np.testing.assert_allclose(updates["dense"]["weight"], -0.1 * 0.5)
   np.testing.assert_array_equal(updates["dense"]["bias"], 0)
   np.testing.assert_array_equal(updates["LayerNorm"]["weight"], 0)
+
+
+def test_long_gradients_are_shortened_together():
+  """By hand: the norm of (3, 4) is 5, and that of (0.3, 0.4) is less than 1."""
+  optimizer = make_optimizer(train(optimizer="adagrad", max_grad_norm=1.0), 10)
+  params = {"a": jnp.zeros(1), "b": jnp.zeros(1)}
+  state = optimizer.init(params)
+  _, state = optimizer.update({"a": jnp.array([3.0]), "b": jnp.array([4.0])}, state, params)
+  accumulated = [leaf for leaf in jax.tree.leaves(state) if leaf.shape == (1,)]
+  np.testing.assert_allclose(np.ravel(accumulated), [0.1 + 0.36, 0.1 + 0.64], rtol=1e-6)
+  _, state = optimizer.update({"a": jnp.array([0.3]), "b": jnp.array([0.4])}, state, params)
+  accumulated = [leaf for leaf in jax.tree.leaves(state) if leaf.shape == (1,)]
+  np.testing.assert_allclose(np.ravel(accumulated), [0.46 + 0.09, 0.74 + 0.16], rtol=1e-6)

@@ -1,0 +1,102 @@
+"""Records: what is written is read, and an epoch has each instance once."""
+
+import numpy as np
+import pytest
+
+from discipline_jax.corpora.instances import Instance
+from discipline_jax.corpora.records import Records, record_dtype, write_records
+from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import make_vocabulary
+
+VOCABULARY = make_vocabulary([f"w{i}" for i in range(95)], 100)
+LENGTH = 12
+
+
+def instances(count, first=0):
+  """The first token says which instance it is."""
+  rng = np.random.default_rng(first)
+  return [
+    Instance(
+      np.array([5 + number % 90, *rng.integers(5, 100, number % 4)]),
+      rng.integers(5, 100, 1 + number % 3) if number % 2 else None,
+      number % 2,
+    )
+    for number in range(first, first + count)
+  ]
+
+
+@pytest.fixture
+def records(tmp_path):
+  """Two draws of 13 and 14 instances, the first of them in two files."""
+  files = []
+  for name, own in (
+    ("a0", instances(6)),
+    ("a1", instances(7, 6)),
+    ("b0", instances(14, 13)),
+  ):
+    files.append(tmp_path / name)
+    count, tokens = write_records(files[-1], own, VOCABULARY)
+    assert count == len(own)
+    assert tokens == sum(
+      len(one.first) + 2 + (0 if one.second is None else len(one.second) + 1) for one in own
+    )
+  return Records([files[:2], files[2:]], length=LENGTH, vocabulary=VOCABULARY)
+
+
+def test_what_is_written_is_read(records):
+  rows = records.first(100)
+  assert rows["ids"].shape == (13, LENGTH)
+  for row, one in enumerate([*instances(6), *instances(7, 6)]):
+    second = [] if one.second is None else [*one.second, VOCABULARY.sep_id]
+    expected = [VOCABULARY.cls_id, *one.first, VOCABULARY.sep_id, *second]
+    expected += [VOCABULARY.pad_id] * (LENGTH - len(expected))
+    np.testing.assert_array_equal(rows["ids"][row], expected)
+    assert rows["boundary"][row] == len(one.first) + 2
+    assert rows["label"][row] == one.label
+  assert len(records.first(5)["ids"]) == 5
+
+
+def numbers(batches):
+  return [(batch["ids"][:, 1] - 5).tolist() for batch in batches]
+
+
+def all_batches(records, first=0, last=20, rows=slice(None)):
+  return numbers(records.batches(first=first, last=last, rows=rows, batch_size=4, seed=1))
+
+
+def test_every_instance_comes_once_an_epoch_one_draw_after_the_other(records):
+  flat = [number for batch in all_batches(records) for number in batch]
+  assert len(flat) == 80
+  first, second = flat[:27], flat[27:54]
+  assert sorted(first[:13]) == list(range(13))
+  assert sorted(first[13:]) == list(range(13, 27))
+  assert sorted(second) == sorted(first)
+  assert second != first
+
+
+def test_a_run_goes_on_where_it_was(records):
+  whole = all_batches(records)
+  for first in (1, 6, 13):
+    assert all_batches(records, first) == whole[first:]
+
+
+def test_processes_share_the_rows(records):
+  whole = all_batches(records)
+  parts = [all_batches(records, rows=slice(start, start + 2)) for start in (0, 2)]
+  assert [a + b for a, b in zip(*parts, strict=True)] == whole
+
+
+def test_large_vocabularies_need_more_bits(tmp_path):
+  assert record_dtype(1 << 16) == np.uint16
+  size = (1 << 16) + 10
+  assert record_dtype(size) == np.uint32
+  vocabulary = make_vocabulary([f"w{i}" for i in range(size - 5)], size)
+  write_records(tmp_path / "a", [Instance(np.array([size - 1]), None)], vocabulary)
+  rows = Records([[tmp_path / "a"]], length=5, vocabulary=vocabulary).first(1)
+  assert rows["ids"][0].tolist() == [2, size - 1, 3, 0, 0]
+
+
+def test_a_broken_file_is_an_error(tmp_path):
+  (tmp_path / "a").write_bytes(b"nothing of the kind")
+  with pytest.raises(UserError, match="the prepared corpus cannot be read"):
+    Records([[tmp_path / "a"]], length=5, vocabulary=VOCABULARY)

@@ -1,0 +1,242 @@
+"""Whole pre-trainings: what they leave, that it can be fine-tuned from, and that nothing is lost."""
+
+import json
+import pathlib
+import random
+import re
+import time
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from discipline_jax import models
+from discipline_jax.errors import UserError
+from discipline_jax.main import main
+from tests.corpora.small_text import write_text
+from tests.runs import finish, last_step, one_device, start_config, wait_for_step
+
+CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+  """Workdir, stdout and stderr of the small run, never interrupted."""
+  workdir = tmp_path_factory.mktemp("runs") / "whole"
+  code, stdout, stderr = finish(start_config(CONFIG, workdir))
+  assert code == 0, stderr
+  return workdir, stdout, stderr
+
+
+def test_result(whole):
+  workdir, stdout, stderr = whole
+  result = json.loads((workdir / "result.json").read_text())
+  assert (result["mode"], result["corpus"], result["objective"]) == ("pretrain", "nesting", "mlm")
+  assert result["kept_steps"] == [0, 10, 40]
+  assert result["network"] == "bert 1 x 32"
+  assert set(result["validation"]) == {"loss", "mlm_loss", "mlm_accuracy"}
+  assert result["tokens_per_second"] > 0
+  assert 0 <= result["input_wait"] < 1
+  assert "kept steps  0, 10, 40" in stdout
+  assert "30 updates of 16 x 32 tokens, 10 updates of 16 x 64 tokens" in stderr
+
+
+def test_metrics(whole):
+  workdir, _, _ = whole
+  lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+  train = {line["step"]: line for line in lines if line["split"] == "train"}
+  assert list(train) == [5, 10, 15, 20, 25, 30, 35, 40]
+  assert {"loss", "mlm_loss", "mlm_accuracy", "grad_norm", "learning_rate"} <= train[5].keys()
+  held_out = {line["step"]: line["loss"] for line in lines if line["split"] == "validation"}
+  assert list(held_out) == [15, 30, 40]
+  assert held_out[40] < np.log(64)
+  result = json.loads((workdir / "result.json").read_text())
+  assert held_out[40] == result["validation"]["loss"]
+
+
+def test_every_kept_step_is_a_checkpoint(whole):
+  workdir, _, _ = whole
+  tables = []
+  for step in (0, 10, 40):
+    model = models.load(f"{workdir}@{step}", head=models.Pretraining(next_sentence=False))
+    tables.append(np.asarray(model.base_model.embeddings.word_embeddings.weight[...]))
+    fields = json.loads((workdir / "steps" / str(step) / "config.json").read_text())
+    assert fields["architectures"] == ["BertForMaskedLM"]
+  assert not np.array_equal(tables[0], tables[1])
+  last = models.load(str(workdir)).embeddings.word_embeddings.weight[...]
+  np.testing.assert_array_equal(last, tables[2])  # without a step, it is the last one
+
+
+@pytest.mark.parametrize("checkpoint", ["@10", ""])
+def test_fine_tuning_from_a_kept_step(whole, tmp_path, checkpoint, capsys):
+  arguments = [
+    f"--config={CONFIG.with_name('tiny.py')}:checkpoint",
+    f"--config.model.checkpoint={whole[0]}{checkpoint}",
+    "--config.model.init=pretrained",
+    "--config.train.steps=2",
+    "--config.replicas=1",
+    f"--workdir={tmp_path / 'run'}",
+  ]
+  with one_device():
+    code = main(["main", *arguments])
+  assert code == 0, capsys.readouterr().err
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert result["model"] == f"{whole[0]}{checkpoint}"
+
+
+def test_a_step_that_is_not_kept(whole):
+  with pytest.raises(UserError, match=r"no step 11 is kept in .*; it has: 0, 10, 40"):
+    models.load(f"{whole[0]}@11")
+
+
+def same_weights(ours: pathlib.Path, theirs: pathlib.Path) -> None:
+  for step in (0, 10, 40):
+    a, b = (load_file(path / "steps" / str(step) / "model.safetensors") for path in (ours, theirs))
+    assert a.keys() == b.keys()
+    for name in a:
+      np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_kill_at_random_moments_then_identical_bits(whole, tmp_path):
+  """Also while it saves: a checkpoint is written at every fourth step."""
+  workdir = tmp_path / "killed"
+  for number in range(5):
+    process = start_config(CONFIG, workdir)
+    if number == 0:
+      time.sleep(random.uniform(0, 8))  # while it imports, prepares, draws, or keeps step 0
+    else:
+      wait_for_step(workdir, min(35, last_step(workdir) + 5))
+      time.sleep(random.uniform(0, 0.05))
+    process.kill()
+    process.communicate()
+  code, _, stderr = finish(start_config(CONFIG, workdir))
+  assert code == 0, stderr
+  assert "Going on from step" in stderr
+  same_weights(workdir, whole[0])
+  ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole[0]))
+  assert ours["validation"] == theirs["validation"]
+
+
+def in_process(workdir, *arguments, sizes=""):
+  with one_device():
+    return main(["main", f"--config={CONFIG}{sizes}", f"--workdir={workdir}", *arguments])
+
+
+def test_text_with_next_sentences(tmp_path, capsys):
+  text = write_text(tmp_path / "text.txt", 60)
+  arguments = [
+    "--config.corpus.name=text",
+    f"--config.corpus.path={text}",
+    "--config.objective.kind=mlm_nsp",
+    "--config.model.config.vocab_size=200",
+    "--config.train.steps=3",
+  ]
+  assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert {"nsp_loss", "nsp_accuracy", "mlm_loss"} <= result["validation"].keys()
+  model = models.load(str(tmp_path / "run"), head=models.Pretraining())
+  assert model.base_model.pooler is not None
+  # shown, not run again
+  assert in_process(tmp_path / "run", *arguments) == 0
+  assert "mlm_nsp, 3 updates" in capsys.readouterr().out
+  # and gone on with, on the same vocabulary
+  more = [
+    *arguments[:3],
+    "--config.train.steps=2",
+    "--config.model.init=pretrained",
+    f"--config.model.checkpoint={tmp_path / 'run'}",
+    f"--config.corpus.vocabulary={tmp_path / 'run'}",
+  ]
+  assert in_process(tmp_path / "more", *more, sizes=":checkpoint") == 0, capsys.readouterr().err
+  first = load_file(tmp_path / "more" / "steps" / "0" / "model.safetensors")
+  before = load_file(tmp_path / "run" / "steps" / "3" / "model.safetensors")
+  for name, value in before.items():
+    np.testing.assert_array_equal(first[name], value)
+
+
+def test_left_to_right_remembers_what_it_is(tmp_path, capsys):
+  arguments = ["--config.objective.kind=causal", "--config.train.steps=2"]
+  assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
+  assert models.read_config(tmp_path / "run" / "steps" / "2").is_decoder
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert set(result["validation"]) == {"loss", "lm_loss", "lm_accuracy"}
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
+  arguments = ["--config.train.learning_rate=1e30", "--config.train.max_grad_norm=0"]
+  assert in_process(tmp_path / "run", *arguments) == 3
+  last_line = capsys.readouterr().err.splitlines()[-1]
+  assert re.match(
+    r"error: the training loss is .* at step \d+; the last good checkpoint ", last_line
+  )
+  assert not (tmp_path / "run" / "result.json").exists()
+  for folder in (tmp_path / "run" / "steps").iterdir():
+    for value in load_file(folder / "model.safetensors").values():
+      assert np.isfinite(value).all()
+
+
+def test_a_full_disk_keeps_what_is_whole(tmp_path, capsys, monkeypatch):
+  def full(model, directory):
+    directory.mkdir(parents=True)
+    raise UserError(f"cannot write a checkpoint (No space left on device), {directory}")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(models, "save", full)
+    assert in_process(tmp_path / "run") == 3
+  assert "error: step 0 cannot be kept: cannot write a checkpoint (No space left" in (
+    capsys.readouterr().err
+  )
+  assert not list((tmp_path / "run" / "steps").iterdir())
+
+
+def test_dry_run_writes_nothing(tmp_path, capsys):
+  assert in_process(tmp_path / "run", "--dry-run") == 0
+  output = capsys.readouterr().out
+  assert "corpus     nesting (drawn), vocabulary of its own" in output
+  assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--config.train.steps=0"], "train.steps = 0 is less than 1"),
+    (["--config.masking.mask=0.9"], "the three shares add to 1; set --config.masking"),
+    (["--config.masking.max_positions=0"], "masking.max_positions = 0 is less than 1"),
+    (["--config.model.init=pretrained"], "model.init = 'pretrained' with model.checkpoint = None"),
+    (
+      ["--config.train.phases=(1.0,)"],
+      "train.phases = (1.0,) is not a share of the steps for each",
+    ),
+    (
+      ["--config.train.batch_size=15"],
+      "train.batch_size = 15 is not a multiple of 2, the parts of an update",
+    ),
+    (
+      ["--config.corpus.length=(32,128)"],
+      "corpus.length = (32, 128), but the model has 64 positions; lower it",
+    ),
+    (["--config.objective.kind=nsp"], "objective.kind = 'nsp' is not one of: mlm, mlm_nsp"),
+    (
+      ["--config.objective.kind=mlm_nsp", "--config.model.config.model_type=roberta"],
+      "RoBERTa has no task on pairs of segments",
+    ),
+    (["--config.train.optimizer=lamb"], "train.optimizer = 'lamb' is not one of: adam"),
+  ],
+)
+def test_mistakes(arguments, message, tmp_path, capsys):
+  assert in_process(tmp_path / "run", *arguments) == 2
+  output = capsys.readouterr().err.splitlines()
+  assert message in output[-1]
+  assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_of_one_seed_are_the_same_in_any_number_of_devices(tmp_path, whole):
+  assert main(["main", f"--config={CONFIG}", f"--workdir={tmp_path / 'run'}"]) == 0
+  assert json.loads((tmp_path / "run" / "result.json").read_text())["device"] == "8 x cpu"
+  ours, theirs = (
+    load_file(path / "steps" / "10" / "model.safetensors") for path in (tmp_path / "run", whole[0])
+  )
+  for name in theirs:  # eight devices add in another order
+    np.testing.assert_allclose(ours[name], theirs[name], atol=2e-4)
+  assert jax.device_count() == 8
