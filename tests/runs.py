@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 import jax
 import pytest
 
-_CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny.py"
-CONFIG = f"--config={_CONFIG}"
+SMALL = pathlib.Path(__file__).parent / "testdata" / "tiny.py"
+CONFIG = f"--config={SMALL}"
 
 
 @contextlib.contextmanager
@@ -29,7 +30,7 @@ def start(
   workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.Popen:
   """A small fine-tuning in a process of its own, on one device, with `environment` beside the test's own."""
-  return start_config(_CONFIG, workdir, *arguments, environment=environment)
+  return start_config(SMALL, workdir, *arguments, environment=environment)
 
 
 def start_config(
@@ -54,6 +55,25 @@ def start_config(
     text=True,
     cwd=pathlib.Path(__file__).parents[1],
   )
+
+
+def start_two(config: pathlib.Path, workdir: pathlib.Path) -> list[subprocess.Popen]:
+  """One run over two processes, as on a pod."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+  return [
+    start_config(
+      config,
+      workdir,
+      environment={
+        "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": str(number),
+      },
+    )
+    for number in range(2)
+  ]
 
 
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from discipline_jax.main import main
+from tests.corpora.small_text import write_text
 from tests.runs import one_device
 from tests.testdata.small_files import write_data, write_model
 
@@ -14,7 +15,8 @@ NAMES = sorted(
   for path in (pathlib.Path(__file__).parents[1] / "configs").glob("*.py")
   if path.stem != "__init__"
 )
-TASKS = [name for name in NAMES if name not in ("quickstart", "custom")]
+PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
+TASKS = [name for name in NAMES if name not in ("quickstart", "custom", *PRETRAININGS)]
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,47 @@ def test_runs_on_small_files(name, small, tmp_path, capsys):
   parts = {part for part in result if part.startswith("test")}
   assert parts == ({"test", "test_mismatched"} if name == "glue_mnli" else {"test"})
   assert f"{name} ({result['metric']})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  "name", [*PRETRAININGS, "pretrain_ablations:left_to_right", "pretrain_ablations:mask_0_20_80"]
+)
+def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
+  """The very config, but for the sizes of model, rows and corpus."""
+  arguments = [
+    f"--config={name}",
+    f"--config.cache_dir={tmp_path}",
+    "--config.model.config.num_hidden_layers=1",
+    "--config.model.config.hidden_size=32",
+    "--config.model.config.num_attention_heads=2",
+    "--config.model.config.intermediate_size=32",
+    "--config.corpus.length=(16,)",
+    "--config.train.phases=(1.0,)",
+    "--config.train.steps=2",
+    "--config.train.batch_size=8",
+    "--config.train.grad_accumulation=1",
+    "--config.eval.batch_size=8",
+    f"--workdir={tmp_path / 'run'}",
+  ]
+  kind = name.partition(":")[0].removeprefix("pretrain_")
+  if kind in ("uniform", "flat", "nesting"):
+    arguments += ["--config.corpus.lines=500", "--config.model.config.vocab_size=200"]
+  else:
+    text = write_text(tmp_path / "text.txt")
+    arguments += ["--config.corpus.name=text", f"--config.corpus.path={text}"]
+    if kind not in ("small", "kannada"):  # which learn their own
+      arguments += [f"--config.corpus.vocabulary={small / 'model'}"]
+  with one_device():
+    code = main(["main", *arguments])
+  assert code == 0, capsys.readouterr().err
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert result["kept_steps"] == [0, 2]
+  assert result["objective"] == {
+    "roberta": "mlm",
+    "albert": "mlm_sop",
+    "ablations": {"": "mlm", "left_to_right": "causal"}.get(name.partition(":")[2], "mlm_nsp"),
+    **dict.fromkeys(("uniform", "flat", "nesting", "kannada"), "mlm"),
+  }.get(kind, "mlm_nsp")
 
 
 @pytest.mark.parametrize("name", [*TASKS, "custom"])

@@ -6,7 +6,6 @@ import random
 import re
 import time
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -15,7 +14,14 @@ from discipline_jax import models
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
 from tests.corpora.small_text import write_text
-from tests.runs import finish, last_step, one_device, start_config, wait_for_step
+from tests.runs import (
+  finish,
+  last_step,
+  one_device,
+  start_config,
+  start_two,
+  wait_for_step,
+)
 
 CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
 
@@ -231,12 +237,21 @@ def test_mistakes(arguments, message, tmp_path, capsys):
   assert not (tmp_path / "run").exists()
 
 
-def test_two_runs_of_one_seed_are_the_same_in_any_number_of_devices(tmp_path, whole):
+def test_eight_devices_train_as_one(tmp_path, whole):
   assert main(["main", f"--config={CONFIG}", f"--workdir={tmp_path / 'run'}"]) == 0
   assert json.loads((tmp_path / "run" / "result.json").read_text())["device"] == "8 x cpu"
-  ours, theirs = (
-    load_file(path / "steps" / "10" / "model.safetensors") for path in (tmp_path / "run", whole[0])
-  )
-  for name in theirs:  # eight devices add in another order
-    np.testing.assert_allclose(ours[name], theirs[name], atol=2e-4)
-  assert jax.device_count() == 8
+  nearly_the_same(tmp_path / "run", whole[0])
+
+
+def test_two_processes_train_as_one(tmp_path, whole):
+  ended = [finish(process) for process in start_two(CONFIG, tmp_path / "run")]
+  assert [code for code, _, _ in ended] == [0, 0], ended
+  assert json.loads((tmp_path / "run" / "result.json").read_text())["device"] == "2 x cpu"
+  nearly_the_same(tmp_path / "run", whole[0])
+
+
+def nearly_the_same(ours: pathlib.Path, theirs: pathlib.Path) -> None:
+  """Several devices add in another order."""
+  a, b = (load_file(path / "steps" / "10" / "model.safetensors") for path in (ours, theirs))
+  for name in b:
+    np.testing.assert_allclose(a[name], b[name], atol=2e-4)

@@ -1,11 +1,10 @@
 """One run over two processes, as on a pod."""
 
 import json
-import socket
 
 import numpy as np
 
-from tests.runs import finish, start
+from tests.runs import SMALL, finish, start_two
 
 
 def losses(workdir):
@@ -16,21 +15,7 @@ def losses(workdir):
 
 
 def test_two_processes_train_as_one(uninterrupted, tmp_path):
-  with socket.socket() as free:
-    free.bind(("localhost", 0))
-    port = free.getsockname()[1]
-  both = [
-    start(
-      tmp_path / "run",
-      environment={
-        "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
-        "JAX_NUM_PROCESSES": "2",
-        "JAX_PROCESS_ID": str(number),
-      },
-    )
-    for number in range(2)
-  ]
-  ended = [finish(process) for process in both]
+  ended = [finish(process) for process in start_two(SMALL, tmp_path / "run")]
   assert [code for code, _, _ in ended] == [0, 0], ended
   assert "validation" in ended[0][1]
   assert "validation" not in ended[1][1], "the second process prints what the first does"

@@ -34,9 +34,10 @@ def imports(path: pathlib.Path) -> set[str]:
 @pytest.mark.parametrize(
   ("folder", "forbidden"),
   [
-    ("models", ("tasks", "training", "finetune", "plan", "main")),
-    ("tasks", ("training", "finetune", "plan", "main")),
-    ("training", ("finetune", "plan", "main")),
+    ("models", ("tasks", "corpora", "training", "finetune", "plan", "pretrain", "study", "main")),
+    ("tasks", ("training", "finetune", "plan", "pretrain", "study", "main")),
+    ("corpora", ("training", "finetune", "plan", "pretrain", "study", "main")),
+    ("training", ("finetune", "plan", "pretrain", "study", "main")),
     (".", ("main",)),
   ],
 )

@@ -1,0 +1,57 @@
+"""Studies: runs in order, a table, and curves."""
+
+import json
+import pathlib
+
+import pytest
+from matplotlib import image
+
+from discipline_jax.main import main
+from tests.runs import one_device
+
+CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny_study.py'}"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+  workdir = tmp_path_factory.mktemp("studies") / "study"
+  with one_device():
+    assert main(["main", CONFIG, f"--workdir={workdir}"]) == 0
+  return workdir
+
+
+def test_runs_and_result(study):
+  result = json.loads((study / "result.json").read_text())
+  assert result["mode"] == "study"
+  assert list(result["runs"]) == ["before", "from_last", "scratch"]  # pre-training comes first
+  for name, run in result["runs"].items():
+    assert run == json.loads((study / name / "result.json").read_text())
+  assert result["runs"]["from_last"]["model"] == f"{study}/before"
+  assert result["runs"]["scratch"]["model"] == f"{study}/before@0"
+
+
+def test_the_curves_are_a_picture(study):
+  picture = image.imread(study / "curves.png")
+  assert picture.shape == (600, 900, 4)
+  assert picture.std() > 0.05  # something is drawn
+
+
+def test_a_finished_study_is_shown(study, capsys, monkeypatch):
+  monkeypatch.setattr("discipline_jax.study._MODES", {"pretrain": None, "finetune": None})
+  assert main(["main", CONFIG, f"--workdir={study}"]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  assert lines[1].split() == ["run", "validation", "test", "best", "step"]
+  assert [line.split()[0] for line in lines[2:4]] == ["from_last", "scratch"]
+  result = json.loads((study / "result.json").read_text())
+  assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[3]
+
+
+def test_dry_run_and_mistakes(tmp_path, capsys):
+  assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", "--dry-run"]) == 0
+  assert capsys.readouterr().out.splitlines()[0] == f"before: pretrain, {tmp_path}/run/before"
+  arguments = [f"--workdir={tmp_path / 'run'}", "--config.runs.scratch.mode=predict"]
+  assert main(["main", CONFIG, *arguments]) == 2
+  assert (
+    "runs.scratch.mode = 'predict' is not one of: pretrain, finetune" in capsys.readouterr().err
+  )
+  assert not (tmp_path / "run").exists()
