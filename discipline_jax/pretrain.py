@@ -199,6 +199,7 @@ class _Pretraining:
       elapsed = time.perf_counter() - clock
       measured = self._measure(state.params)
     numbers = self._prepared.description["statistics"]
+    longest = max(self._phases, key=lambda phase: phase.last - phase.first)
     has_rate = not math.isnan(rows_per_second)
     return {
       "mode": "pretrain",
@@ -210,7 +211,7 @@ class _Pretraining:
       "steps": steps,
       "kept_steps": list(kept),
       "validation": measured,
-      "tokens_per_second": rows_per_second * self._phases[-1].length if has_rate else None,
+      "tokens_per_second": rows_per_second * longest.length if has_rate else None,
       "input_wait": sum(waited[1:]) / elapsed if has_rate else None,  # the first one begins to read
       "seconds": time.perf_counter() - started,  # of this start
       "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
@@ -393,7 +394,12 @@ def _check(config: ConfigDict) -> Mesh:
       f"train.phases = {shares} is not a share of the steps for each of corpus.length = {lengths}; set both"
     )
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
-  shards = math.lcm(mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]], jax.process_count())
+  shards = mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]
+  if shards % jax.process_count():
+    raise UserError(
+      f"mesh.data x mesh.fsdp = {shards} is not a multiple of the {jax.process_count()} processes, of which each has"
+      " rows of its own; lower mesh.tensor"
+    )
   multiple = shards * config.train.grad_accumulation
   for name, size, wanted in (
     ("train.batch_size", config.train.batch_size, multiple),

@@ -56,10 +56,9 @@ def test_runs_on_small_files(name, small, tmp_path, capsys):
   "name", [*PRETRAININGS, "pretrain_ablations:left_to_right", "pretrain_ablations:mask_0_20_80"]
 )
 def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
-  """The very config, but for the sizes of model, rows and corpus."""
+  """The very config, but for the sizes of model, rows and corpus; those of one shape share compiled programs."""
   arguments = [
     f"--config={name}",
-    f"--config.cache_dir={tmp_path}",
     "--config.model.config.num_hidden_layers=1",
     "--config.model.config.hidden_size=32",
     "--config.model.config.num_attention_heads=2",

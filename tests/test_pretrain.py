@@ -164,6 +164,8 @@ def test_text_with_next_sentences(tmp_path, capsys):
 def test_left_to_right_remembers_what_it_is(tmp_path, capsys):
   arguments = ["--config.objective.kind=causal", "--config.train.steps=2"]
   assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
+  fields = json.loads((tmp_path / "run" / "steps" / "2" / "config.json").read_text())
+  assert (fields["is_decoder"], fields["architectures"]) == (True, ["BertLMHeadModel"])
   assert models.read_config(tmp_path / "run" / "steps" / "2").is_decoder
   result = json.loads((tmp_path / "run" / "result.json").read_text())
   assert set(result["validation"]) == {"loss", "lm_loss", "lm_accuracy"}

@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import pathlib
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -290,7 +291,9 @@ def _write_vocabulary(
     assert tokenizer is not None
   else:
     paragraphs = (text for one in _documents(corpus, files) for text in one.paragraphs)
-    counted = tqdm(paragraphs, "vocabulary", unit=" paragraphs", unit_scale=True, mininterval=1)
+    counted = tqdm(
+      paragraphs, "vocabulary", unit=" paragraphs", unit_scale=True, mininterval=_interval()
+    )
     tokenizer = train_wordpiece(counted, size, lowercase=corpus.lowercase)
     if tokenizer.get_vocab_size() != size:
       logging.warning(
@@ -347,7 +350,7 @@ def _write_blocks(
     _begin_worker,
     (settings, directory),
   )
-  with tqdm(unit=" tokens", unit_scale=True, desc="instances", mininterval=1) as bar:
+  with tqdm(desc="instances", unit=" tokens", unit_scale=True, mininterval=_interval()) as bar:
     pending: set[concurrent.futures.Future] = set()
 
     def finish(limit: int) -> None:
@@ -375,8 +378,14 @@ def _write_blocks(
   return total, lines
 
 
+def _interval() -> float:
+  """Seconds between two states of a progress bar; a log file needs few."""
+  return 0.1 if sys.stderr.isatty() else 30
+
+
 def _begin_worker(settings: Settings, directory: pathlib.Path) -> None:
   global _worker
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
   os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are enough
   _worker = (settings, load_vocabulary(directory), directory)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int32, UInt
 
 from discipline_jax.corpora.instances import Instance
-from discipline_jax.errors import UserError
+from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
 _HEADER = 2  # numbers before the tokens
@@ -31,14 +31,18 @@ def record_dtype(vocab_size: int) -> np.dtype:
 def write_records(
   path: pathlib.Path, instances: Iterable[Instance], vocabulary: Vocabulary
 ) -> tuple[int, int]:
-  """Writes a file; returns how many instances there are, and how many tokens, special ones counted."""
+  """Writes a file; returns how many instances there are, and how many tokens, special ones counted.
+
+  Raises:
+    RunFailed: the file cannot be written.
+  """
   from array_record.python.array_record_module import ArrayRecordWriter
 
   dtype = record_dtype(len(vocabulary.tokens))
   cls, sep = [vocabulary.cls_id], [vocabulary.sep_id]
-  writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")  # each is read by itself
   count = tokens = 0
   try:
+    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")  # each is read by itself
     for one in instances:
       boundary = len(one.first) + 2
       parts: list[np.typing.ArrayLike] = [[boundary, one.label], cls, one.first, sep]
@@ -48,8 +52,11 @@ def write_records(
       writer.write(record.tobytes())
       count += 1
       tokens += len(record) - _HEADER
-  finally:
     writer.close()
+  except RuntimeError as error:  # what the library makes of a full disk
+    raise RunFailed(
+      f"the corpus cannot be written ({error}); free space, or set another --config.cache_dir"
+    ) from None
   return count, tokens
 
 

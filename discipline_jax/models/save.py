@@ -113,7 +113,7 @@ def _architecture(model: nnx.Module, config: ModelConfig) -> str:
     parts = (model.cls.predictions is not None, model.cls.seq_relationship is not None)
     head = {
       (True, True): "ForPreTraining",
-      (True, False): "ForMaskedLM",
+      (True, False): "LMHeadModel" if config.is_decoder else "ForMaskedLM",
       (False, True): "ForNextSentencePrediction",
     }[parts]
   else:

@@ -5,7 +5,7 @@ import pytest
 
 from discipline_jax.corpora.instances import Instance
 from discipline_jax.corpora.records import Records, record_dtype, write_records
-from discipline_jax.errors import UserError
+from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import make_vocabulary
 
 VOCABULARY = make_vocabulary([f"w{i}" for i in range(95)], 100)
@@ -94,6 +94,11 @@ def test_large_vocabularies_need_more_bits(tmp_path):
   write_records(tmp_path / "a", [Instance(np.array([size - 1]), None)], vocabulary)
   rows = Records([[tmp_path / "a"]], length=5, vocabulary=vocabulary).first(1)
   assert rows["ids"][0].tolist() == [2, size - 1, 3, 0, 0]
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+  with pytest.raises(RunFailed, match="the corpus cannot be written .*; free space"):
+    write_records(tmp_path / "nowhere" / "a", instances(3), VOCABULARY)
 
 
 def test_a_broken_file_is_an_error(tmp_path):
