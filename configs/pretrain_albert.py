@@ -2,8 +2,8 @@
 
   python -m discipline_jax.main --config=configs/pretrain_albert.py --config.corpus.name=text --config.corpus.path=DIR
 
-Theirs are 125,000 updates of 4,096 rows with LAMB, and masks of up to three tokens in a row; here AdamW and
-single ones.
+Dropout is that of its first version. Theirs are 125,000 updates of 4,096 rows with LAMB, and masks of up to three
+tokens in a row; here AdamW and single ones.
 """
 
 from discipline_jax.configs import pretrain_bert_base
@@ -12,7 +12,7 @@ from discipline_jax.configs import pretrain_bert_base
 def get_config():
   config = pretrain_bert_base.get_config()
   config.objective.kind = "mlm_sop"
-  config.corpus.update(vocabulary="albert/albert-base-v2", length=(512,))
+  config.corpus.update(vocabulary="albert/albert-base-v1", length=(512,))
   config.model.config.update(
     model_type="albert",
     embedding_size=128,
@@ -20,6 +20,9 @@ def get_config():
     num_hidden_layers=12,
     num_attention_heads=12,
     intermediate_size=3072,
+    hidden_act="gelu",
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
   )
   config.train.update(
     batch_size=4096,

@@ -12,17 +12,14 @@ from discipline_jax import defaults
 
 
 def get_config():
-  config = defaults.study()
-  config.runs.pretrain = _pretrain()
-  for name, checkpoint in (
-    ("from_step_0", "pretrain@0"),
-    ("from_last_step", "pretrain"),
-    ("scratch", "pretrain@0"),
-  ):
-    run = _finetune(checkpoint)
-    run.model.init = "scratch" if name == "scratch" else "pretrained"
-    config.runs[name] = run
-  return config
+  return defaults.study(
+    {
+      "pretrain": _pretrain(),
+      "scratch": _finetune("pretrain@0", "scratch"),  # of the same sizes
+      "step_0": _finetune("pretrain@0", "pretrained"),
+      "step_last": _finetune("pretrain", "pretrained"),
+    }
+  )
 
 
 def _pretrain():
@@ -46,10 +43,10 @@ def _pretrain():
   return config
 
 
-def _finetune(checkpoint):
+def _finetune(checkpoint, init):
   config = defaults.finetune()
   config.task.name = "dna_planted"
-  config.model.checkpoint = checkpoint
+  config.model.update(checkpoint=checkpoint, init=init)
   config.train.update(epochs=4, learning_rate=1e-3, grad_accumulation=1, warmup_steps=50)
   config.eval.every_steps = 57
   config.checkpoint.every_steps = 113

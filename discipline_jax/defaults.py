@@ -2,7 +2,8 @@
 
 The values of `finetune` are the paper's for non-text data: Adam, learning rate 1e-5, linear decay to 0, no warm-up,
 no weight decay, batch 32 as 16 x 2, dropout 0.1, 20 epochs, evaluation every 3,000 updates, six runs. Those of
-`pretrain` are BERT's (Devlin et al. 2019, appendix A.2; gradients are clipped as in its code).
+`pretrain` are BERT's (Devlin et al. 2019, appendix A.2; gradients are clipped as in its code, but Adam is Optax's, with
+bias correction and an epsilon of 1e-8 where that code has none and 1e-6).
 """
 
 import dataclasses
@@ -112,7 +113,7 @@ def pretrain() -> ConfigDict:
         "lines": 930_000,  # of an artificial corpus, held-out ones counted
         "length": (128, 512),  # tokens of a row in each phase
         "draws": 1,  # how often instances are drawn from the text; each is used before the first comes again
-        "validation": 0.005,  # share of the documents (lines of an artificial corpus) that is held out
+        "validation": 0.005,  # share of the documents or lines that is held out, but one of each 16 million characters
       },
       "objective": {
         "kind": "mlm_nsp",  # mlm | mlm_nsp (BERT) | mlm_sop (ALBERT) | causal (left to right)
@@ -160,15 +161,19 @@ def pretrain() -> ConfigDict:
   ).lock()
 
 
-def study() -> ConfigDict:
-  """Several runs side by side; a config file adds them to `runs`, by name, as configs of their own."""
+def study(runs: dict[str, ConfigDict]) -> ConfigDict:
+  """Several runs side by side.
+
+  Args:
+    runs: their configs, by name.
+  """
   return ConfigDict(
     {
       "mode": "study",
       "cache_dir": "~/.cache/discipline_jax",  # of all runs
-      "runs": {},
+      "runs": runs,  # a model.checkpoint may be NAME or NAME@STEP of a pre-training among them
     }
-  )
+  ).lock()
 
 
 def transfer(size: str) -> ConfigDict:

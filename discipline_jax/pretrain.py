@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
-import math
+import itertools
+import json
 import pathlib
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from functools import partial
 
@@ -147,13 +149,15 @@ class _Pretraining:
     started = time.perf_counter()
     config = self._config
     steps = config.train.steps
-    kept = tuple(sorted({*(step for step in config.checkpoint.keep_steps if step < steps), steps}))
+    kept = _kept(config)
     waited: list[float] = []
+    begun: list[tuple[float, int]] = []  # when an update is asked for, and its tokens
 
     def train_step(state: TrainState, step: int) -> tuple[TrainState, list[dict]]:
       clock = time.perf_counter()
       batch = next(batches)
       waited.append(time.perf_counter() - clock)
+      begun.append((clock, config.train.batch_size * batch.ids.shape[-1]))
       state, metrics = self._train_step(state, batch)
       return state, [metrics]
 
@@ -176,7 +180,7 @@ class _Pretraining:
       batches = self._batches(first_step)
       clock = time.perf_counter()
       with contextlib.closing(MetricsLog(run.path, first_step)) as log:
-        state, rows_per_second = loop.run(
+        state, _ = loop.run(
           state,
           first_step=first_step,
           num_steps=steps,
@@ -199,8 +203,8 @@ class _Pretraining:
       elapsed = time.perf_counter() - clock
       measured = self._measure(state.params)
     numbers = self._prepared.description["statistics"]
-    longest = max(self._phases, key=lambda phase: phase.last - phase.first)
-    has_rate = not math.isnan(rows_per_second)
+    rates = [tokens / (end - start) for (start, tokens), (end, _) in itertools.pairwise(begun)]
+    rates = rates[1:]  # the first one compiles
     return {
       "mode": "pretrain",
       "corpus": config.corpus.name,
@@ -211,8 +215,8 @@ class _Pretraining:
       "steps": steps,
       "kept_steps": list(kept),
       "validation": measured,
-      "tokens_per_second": rows_per_second * longest.length if has_rate else None,
-      "input_wait": sum(waited[1:]) / elapsed if has_rate else None,  # the first one begins to read
+      "tokens_per_second": float(np.median(rates)) if rates else None,
+      "input_wait": sum(waited[1:]) / elapsed if rates else None,  # the first one begins to read
       "seconds": time.perf_counter() - started,  # of this start
       "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
       "versions": versions(),
@@ -296,6 +300,12 @@ class _Pretraining:
       ) from None
 
 
+def _kept(config: ConfigDict) -> tuple[int, ...]:
+  """The steps to keep, with the last one."""
+  last = config.train.steps
+  return tuple(sorted({*(step for step in config.checkpoint.keep_steps if step < last), last}))
+
+
 def _filled(values: np.ndarray, size: int, filler: int) -> np.ndarray:
   """As many rows as `size`."""
   widths = [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)]
@@ -303,12 +313,19 @@ def _filled(values: np.ndarray, size: int, filler: int) -> np.ndarray:
 
 
 def _prepare(config: ConfigDict) -> Prepared:
-  """By the first process; the others wait, and find it done."""
-  if jax.process_index() == 0:
-    prepared = prepare(config)
+  """By each process; those of one machine wait for the first, and find it done.
+
+  Raises:
+    UserError: as `prepare`, or processes that prepared different corpora.
+  """
+  prepared = prepare(config)
   if jax.process_count() > 1:
-    multihost_utils.sync_global_devices("corpus")
-  return prepared if jax.process_index() == 0 else prepare(config)
+    digest = zlib.crc32(json.dumps(prepared.description, sort_keys=True).encode())
+    if len(np.unique(multihost_utils.process_allgather(np.uint32(digest)))) > 1:
+      raise UserError(
+        "the processes have different corpora; give all the same files and the same version of this package"
+      )
+  return prepared
 
 
 def _masking(config: ConfigDict) -> Masking:
@@ -323,19 +340,36 @@ def _model_config(
 ) -> tuple[pathlib.Path | None, models.ModelConfig]:
   """The checkpoint to begin with, if any, and the model's sizes."""
   vocabulary = prepared.vocabulary
+  model_config = _sizes(config)
+  if config.model.checkpoint is None:
+    size, pad_id = len(vocabulary.tokens), vocabulary.pad_id
+    return None, dataclasses.replace(model_config, vocab_size=size, pad_token_id=pad_id)
+  checkpoint = resolve(config.model.checkpoint)
+  if load_vocabulary(checkpoint, model_config.vocab_size).tokens != vocabulary.tokens:
+    raise UserError(
+      f"the corpus has another vocabulary than {config.model.checkpoint}; set --config.corpus.vocabulary to the same"
+    )
+  return checkpoint, model_config
+
+
+def _sizes(config: ConfigDict) -> models.ModelConfig:
+  """The model's sizes, but for those that its vocabulary decides where there is no checkpoint."""
   sizes = {name: value for name, value in config.model.config.items() if value is not None}
-  checkpoint = None
+  is_causal = config.objective.kind == "causal"
   if config.model.checkpoint is not None:
-    checkpoint = resolve(config.model.checkpoint)
-    model_config = models.read_config(checkpoint)
-    theirs = load_vocabulary(checkpoint, model_config.vocab_size)
-    if theirs.tokens != vocabulary.tokens:
+    if sizes:
       raise UserError(
-        f"the corpus has another vocabulary than {config.model.checkpoint}; set --config.corpus.vocabulary to the same"
+        f"model.config.{min(sizes)} is set, but the sizes come from model.checkpoint; unset one of the two, as in"
+        " configs/pretrain_further.py"
+      )
+    model_config = models.read_config(resolve(config.model.checkpoint))
+    if model_config.is_decoder != is_causal:
+      raise UserError(
+        f"objective.kind = {config.objective.kind!r}, but {config.model.checkpoint} is"
+        f" {'' if model_config.is_decoder else 'not '}a left-to-right model; set another of the two"
       )
   else:
-    sizes |= {"vocab_size": len(vocabulary.tokens), "pad_token_id": vocabulary.pad_id}
-    sizes |= {"is_decoder": True} if config.objective.kind == "causal" else {}
+    sizes |= {"is_decoder": True} if is_causal else {}
     model_config = models.ModelConfig.from_dict(
       {"model_type": "bert", **sizes}, "in --config.model.config"
     )
@@ -346,7 +380,7 @@ def _model_config(
       f"corpus.length = {config.corpus.length}, but the model has {model_config.max_length} positions; lower it, or"
       " raise model.config.max_position_embeddings"
     )
-  return checkpoint, with_dropout(model_config, config)
+  return with_dropout(model_config, config)
 
 
 def _check(config: ConfigDict) -> Mesh:
@@ -376,6 +410,10 @@ def _check(config: ConfigDict) -> Mesh:
       "train.learning_rate",
     ),
   )
+  if any(step < 0 for step in config.checkpoint.keep_steps):
+    raise UserError(
+      f"checkpoint.keep_steps = {config.checkpoint.keep_steps} has a step below 0; set --config.checkpoint.keep_steps"
+    )
   checks.rates(config, ("model.dropout", "model.attention_dropout"))
   checks.one_of(
     config,
@@ -388,6 +426,7 @@ def _check(config: ConfigDict) -> Mesh:
       f"model.init = {config.model.init!r} with model.checkpoint = {config.model.checkpoint!r}: scratch has none, and"
       " every other one begins with a checkpoint; set one of the two"
     )
+  _sizes(config)
   lengths, shares = config.corpus.length, config.train.phases
   if len(lengths) != len(shares) or min(shares) < 0 or sum(shares) <= 0:
     raise UserError(
@@ -400,15 +439,15 @@ def _check(config: ConfigDict) -> Mesh:
       f"mesh.data x mesh.fsdp = {shards} is not a multiple of the {jax.process_count()} processes, of which each has"
       " rows of its own; lower mesh.tensor"
     )
-  multiple = shards * config.train.grad_accumulation
+  parts = config.train.grad_accumulation
   for name, size, wanted in (
-    ("train.batch_size", config.train.batch_size, multiple),
+    ("train.batch_size", config.train.batch_size, shards * parts),
     ("eval.batch_size", config.eval.batch_size, shards),
   ):
     if size % wanted:
       raise UserError(
-        f"{name} = {size} is not a multiple of {wanted}, the parts of an update times the devices along the mesh's data"
-        f" axes; set --config.{name}"
+        f"{name} = {size} is not a multiple of {wanted} ({shards} device(s) along the mesh's data axes, {parts} part(s)"
+        f" of an update); set --config.{name}"
       )
   return mesh
 
@@ -429,7 +468,7 @@ def _describe(config: ConfigDict, mesh: Mesh, workdir: pathlib.Path) -> str:
     "model": f"{config.model.init} ({config.model.checkpoint or sizes or 'BERT-base'}), {config.model.dtype}",
     "objective": f"{config.objective.kind}, {_masking(config)}",
     "training": f"{runs}; {train.optimizer} {train.learning_rate:g}, warm-up {train.warmup_steps:,}",
-    "kept steps": ", ".join(map(str, config.checkpoint.keep_steps)),
+    "kept steps": ", ".join(map(str, _kept(config))),
     "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}, mesh {dict(mesh.shape)}",
     "workdir": str(workdir),
   }

@@ -43,6 +43,8 @@ def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
         if jax.process_index() == 0:
           print(f"\n== {name}")
         _MODES[run.mode](run, workdir / name)
+      if jax.process_index() != 0:  # the first process writes what is read here
+        return
       result = {
         "mode": "study",
         "runs": {name: _result(workdir / name) for name in runs},
@@ -51,8 +53,7 @@ def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "versions": versions(),
       }
-      if jax.process_index() == 0:
-        _draw(workdir, [name for name, run in runs.items() if run.mode == "finetune"])
+      _draw(workdir, [name for name, run in runs.items() if run.mode == "finetune"])
       whole.write_result(result)
   if jax.process_index() == 0:
     print(f"\n{table(result)}\n\n{workdir / _FIGURE}: validation while training")
@@ -81,10 +82,24 @@ def _runs(config: ConfigDict, workdir: pathlib.Path) -> dict[str, ConfigDict]:
     if run.mode not in _MODES:
       raise UserError(f"runs.{name}.mode = {run.mode!r} is not one of: {', '.join(_MODES)}")
     run.cache_dir = config.cache_dir
-    source, at, step = (run.model.checkpoint or "").partition("@")
+  sources = {name: (run.model.checkpoint or "").partition("@") for name, run in runs.items()}
+  order: dict[str, ConfigDict] = {}
+  while len(order) < len(runs):
+    ready = [
+      name
+      for name in runs
+      if name not in order and sources[name][0] not in runs.keys() - order.keys()
+    ]
+    if not ready:
+      raise UserError(
+        f"the runs {', '.join(sorted(runs.keys() - order.keys()))} begin with each other; set their model.checkpoint"
+      )
+    order |= {name: runs[name] for name in ready}
+  for name, run in order.items():
+    source, at, step = sources[name]
     if source in runs:
       run.model.checkpoint = f"{workdir / source}{at}{step}"
-  return dict(sorted(runs.items(), key=lambda pair: list(_MODES).index(pair[1].mode)))
+  return order
 
 
 def _result(workdir: pathlib.Path) -> dict:

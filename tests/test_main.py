@@ -104,6 +104,13 @@ def test_dry_run_by_any_name_says_what_would_run_and_writes_nothing(
   monkeypatch.chdir(tmp_path)
   assert main(["main", "--config", name, "--dry-run"]) == 0
   stdout = capsys.readouterr().out
+  assert stdout.splitlines()[0] == "pretrain: pretrain, runs/quickstart/pretrain"
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_says_what_the_data_are(tmp_path, capsys):
+  assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", "--dry-run"]) == 0
+  stdout = capsys.readouterr().out
   assert "dna_planted: 4000 samples" in stdout
   assert "3600 train, 200 validation, 200 test" in stdout
   assert list(tmp_path.iterdir()) == []

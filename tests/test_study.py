@@ -23,10 +23,10 @@ def study(tmp_path_factory):
 def test_runs_and_result(study):
   result = json.loads((study / "result.json").read_text())
   assert result["mode"] == "study"
-  assert list(result["runs"]) == ["before", "from_last", "scratch"]  # pre-training comes first
+  assert list(result["runs"]) == ["before", "after", "scratch", "from_last"]
   for name, run in result["runs"].items():
     assert run == json.loads((study / name / "result.json").read_text())
-  assert result["runs"]["from_last"]["model"] == f"{study}/before"
+  assert result["runs"]["from_last"]["model"] == f"{study}/after"
   assert result["runs"]["scratch"]["model"] == f"{study}/before@0"
 
 
@@ -41,9 +41,9 @@ def test_a_finished_study_is_shown(study, capsys, monkeypatch):
   assert main(["main", CONFIG, f"--workdir={study}"]) == 0
   lines = capsys.readouterr().out.splitlines()
   assert lines[1].split() == ["run", "validation", "test", "best", "step"]
-  assert [line.split()[0] for line in lines[2:4]] == ["from_last", "scratch"]
+  assert [line.split()[0] for line in lines[2:4]] == ["scratch", "from_last"]
   result = json.loads((study / "result.json").read_text())
-  assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[3]
+  assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[2]
 
 
 def test_dry_run_and_mistakes(tmp_path, capsys):

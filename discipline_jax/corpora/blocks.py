@@ -106,8 +106,10 @@ def line_blocks(
   kind: str, num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]
 ) -> Iterator[LinesBlock]:
   """Cuts an artificial corpus into blocks."""
-  for number, first in enumerate(range(0, num_lines, _LINES)):
-    yield LinesBlock(kind, min(_LINES, num_lines - first), (seed, number), frequencies)
+  for number in range(max(1, num_lines // _LINES)):
+    rest = num_lines - number * _LINES
+    count = rest if rest < 2 * _LINES else _LINES  # the last block takes what is left
+    yield LinesBlock(kind, count, (seed, number), frequencies)
 
 
 def tokenise(

@@ -6,7 +6,7 @@ Pre-training does it by itself where it was not done before. The folder that it 
 and given as `corpus.path`.
 """
 
-import concurrent.futures
+import concurrent.futures.process
 import contextlib
 import dataclasses
 import fcntl
@@ -18,6 +18,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -44,7 +45,8 @@ from discipline_jax.corpora.instances import PAIRING_OF
 from discipline_jax.corpora.records import Records
 from discipline_jax.corpora.text import Document, find_files, read_documents, read_tfds
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, symbol_tokenizer, train_wordpiece
-from discipline_jax.errors import UserError
+from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.models.config import read_config
 from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 from discipline_jax.whole_files import whole_file
@@ -85,7 +87,15 @@ class Prepared:
     """The instances of a part at one of the lengths."""
     draws = range(self.description["draws"] if part == "train" else 1)
     files = [sorted(self.directory.glob(file_name(part, length, draw, "*"))) for draw in draws]
-    return Records(files, length=length, vocabulary=self.vocabulary)
+    expected = self.description["statistics"]["parts"][f"{part}_{length}"]["instances"]
+    found = Records(files, length=length, vocabulary=self.vocabulary) if all(files) else None
+    size = 0 if found is None else found.size
+    if found is None or size != expected:
+      raise UserError(
+        f"the prepared corpus has {size} of its {expected} instances of {part} at {length} tokens, {self.directory};"
+        " copy all its files, or delete that folder and run again"
+      )
+    return found
 
 
 def prepare(config: ConfigDict) -> Prepared:
@@ -183,13 +193,24 @@ def summary(prepared: Prepared) -> str:
 
 def _given(path: pathlib.Path, config: ConfigDict, pairing: str) -> Prepared:
   prepared = Prepared.open(path)
-  ours = {"name": config.corpus.name, "lengths": list(config.corpus.length), "pairing": pairing}
+  corpus = config.corpus
+  ours = {
+    "name": corpus.name,
+    "lengths": list(corpus.length),
+    "pairing": pairing,
+    "draws": corpus.draws,
+  }
   for name, value in ours.items():
     if prepared.description.get(name) != value:
       raise UserError(
         f"the corpus was prepared with {name} {prepared.description.get(name)!r}, but this run has {value!r}, {path};"
         " prepare it again"
       )
+  is_chosen = corpus.name in TEXTS and corpus.vocabulary is not None
+  if is_chosen and _chosen_vocabulary(config).tokens != prepared.vocabulary.tokens:
+    raise UserError(
+      f"the corpus was prepared with another vocabulary than {corpus.vocabulary}, {path}; prepare it again"
+    )
   return prepared
 
 
@@ -229,9 +250,12 @@ def _make(
     corpus.validation,
     config.seed,
   )
-  part = directory.with_name(f".{directory.name}.part")
-  shutil.rmtree(part, ignore_errors=True)  # what a killed process left
-  part.mkdir()
+  for left in directory.parent.glob(f".{directory.name}.*.part"):  # by a process that was killed
+    shutil.rmtree(left, ignore_errors=True)
+  # A name of its own: workers of a process that was killed may still write to theirs.
+  part = pathlib.Path(tempfile.mkdtemp(".part", f".{directory.name}.", directory.parent))
+  part.chmod(0o755)
+  before = signal.signal(signal.SIGTERM, _stop)
   try:
     _write_vocabulary(config, files, part)
     blocks = _blocks(config, files, pairing)
@@ -247,7 +271,14 @@ def _make(
       file.write(json.dumps(description, indent=2) + "\n")
     part.replace(directory)
   finally:
+    signal.signal(signal.SIGTERM, before)
     shutil.rmtree(part, ignore_errors=True)
+
+
+def _stop(*_) -> None:
+  """What the platform's signal does while a corpus is prepared: all of it is cleared away."""
+  print("stopped: the corpus is not prepared; run the same command again", file=sys.stderr)
+  sys.exit(75)
 
 
 def _documents(corpus: ConfigDict, files: Sequence[pathlib.Path]) -> Iterator[Document]:
@@ -256,10 +287,12 @@ def _documents(corpus: ConfigDict, files: Sequence[pathlib.Path]) -> Iterator[Do
 
 def _chosen_vocabulary(config: ConfigDict) -> Vocabulary:
   """That of `corpus.vocabulary`."""
-  vocabulary = load_vocabulary(resolve(config.corpus.vocabulary, weights=False))
-  if vocabulary.tokenizer is None:
+  directory = resolve(config.corpus.vocabulary, weights=False)
+  has_config = (directory / "config.json").is_file()
+  vocabulary = load_vocabulary(directory, read_config(directory).vocab_size if has_config else None)
+  if vocabulary.tokenizer is None or len(vocabulary.tokens) == len(vocabulary.special_ids):
     raise UserError(
-      f"a mere list of symbols is no tokenizer of text, {config.corpus.vocabulary}; set another corpus.vocabulary"
+      f"no tokenizer of text, {config.corpus.vocabulary}; set another corpus.vocabulary"
     )
   size = config.model.config.vocab_size
   is_used = config.corpus.name in TEXTS  # not only counted with
@@ -288,7 +321,6 @@ def _write_vocabulary(
     tokenizer = symbol_tokenizer(_num_symbols(config))
   elif corpus.vocabulary is not None:
     tokenizer = _chosen_vocabulary(config).tokenizer
-    assert tokenizer is not None
   else:
     paragraphs = (text for one in _documents(corpus, files) for text in one.paragraphs)
     counted = tqdm(
@@ -301,7 +333,24 @@ def _write_vocabulary(
         tokenizer.get_vocab_size(),
         size,
       )
+  assert tokenizer is not None
   tokenizer.save(str(directory / "tokenizer.json"))
+  # So that transformers takes it as it is, and does not make one of the model's family of it.
+  names = _vocabulary_names(load_vocabulary(directory))
+  with whole_file(directory / "tokenizer_config.json", text=True) as file:
+    file.write(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **names}, indent=2) + "\n")
+
+
+def _vocabulary_names(vocabulary: Vocabulary) -> dict[str, str]:
+  """The special tokens, as a tokenizer_config.json has them."""
+  ids = {
+    "pad_token": vocabulary.pad_id,
+    "unk_token": vocabulary.unk_id,
+    "cls_token": vocabulary.cls_id,
+    "sep_token": vocabulary.sep_id,
+    "mask_token": vocabulary.mask_id,
+  }
+  return {name: vocabulary.tokens[i] for name, i in ids.items()}
 
 
 def _blocks(config: ConfigDict, files: Sequence[pathlib.Path], pairing: str) -> Iterator[Block]:
@@ -361,7 +410,12 @@ def _write_blocks(
           pending, return_when=concurrent.futures.FIRST_COMPLETED
         )
         for future in done:
-          counts = future.result()
+          try:
+            counts = future.result()
+          except concurrent.futures.process.BrokenProcessPool:
+            raise RunFailed(
+              "a process that prepares the corpus was killed, most likely for memory; free some, and run again"
+            ) from None
           bar.update(int(counts["tokens"].sum()))
           for name, value in counts.items():
             total[name] = total.get(name, 0) + value
@@ -416,9 +470,19 @@ def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dic
 
 def main(argv: Sequence[str]) -> None:
   """Prepares the corpus of a config, and says what it is."""
-  config = command_line.parse(argv).config
+  flag_values = command_line.parse(argv)
+  if flag_values.help:
+    print(f"{__doc__}\n{flag_values.get_help()}")
+    return
+  config = flag_values.config
   if "corpus" not in config:
     raise UserError("the config has no corpus; give one of the pretrain_ configs")
+  if flag_values["dry-run"].value:
+    check_corpus(config)
+    print(
+      f"{config.corpus.name} ({config.corpus.path or 'drawn'}), into {config.cache_dir}/corpora"
+    )
+    return
   print(summary(prepare(config)))
 
 

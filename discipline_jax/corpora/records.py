@@ -5,8 +5,10 @@ the row ends), the label, and the tokens with the special ones.
 """
 
 import pathlib
+import resource
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int32, UInt
@@ -60,6 +62,12 @@ def write_records(
   return count, tokens
 
 
+def _allow_many_files() -> None:
+  """As many as the system lets a process have open."""
+  _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+  resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Records:
   """The instances of a part of a corpus, in one or several draws, at one length.
 
@@ -75,15 +83,10 @@ class Records:
     length: tokens that a row is filled up to.
     vocabulary: that the instances were made with.
     """
-    from array_record.python.array_record_data_source import ArrayRecordDataSource
-
-    try:
-      self._sources = [ArrayRecordDataSource([str(file) for file in files]) for files in draws]
-      self._sizes = [len(source) for source in self._sources]
-    except Exception as error:  # of the library
-      raise UserError(
-        f"the prepared corpus cannot be read ({error}), {draws[0][0].parent}; delete that folder, and run again"
-      ) from None
+    _allow_many_files()
+    self._draws = draws
+    self._opened: tuple[int, Any] | None = None
+    self._sizes = [len(self._open(draw)) for draw in range(len(draws))]
     self._length = length
     self._pad_id = vocabulary.pad_id
     self._dtype = record_dtype(len(vocabulary.tokens))
@@ -135,12 +138,31 @@ class Records:
         )
     return found
 
+  def _open(self, draw: int) -> Any:
+    """A draw's files. A large corpus has one for each of a thousand blocks, so those of the draw before are closed."""
+    if self._opened is not None and self._opened[0] == draw:
+      return self._opened[1]
+    if self._opened is not None:
+      self._opened[1].__exit__(None, None, None)
+    from array_record.python.array_record_data_source import ArrayRecordDataSource
+
+    files = [str(file) for file in self._draws[draw]]
+    try:
+      source = ArrayRecordDataSource(files)
+      len(source)  # reads them
+    except Exception as error:  # of the library
+      raise UserError(
+        f"the prepared corpus cannot be read ({error}), {', '.join(files[:1])}; delete its folder, and run again"
+      ) from None
+    self._opened = draw, source
+    return source
+
   def _shuffle(self, seed: int, epoch: int, draw: int) -> Int32[np.ndarray, " instances"]:
     rng = np.random.default_rng([seed, _ORDER, epoch, draw])
     return rng.permutation(self._sizes[draw]).astype(np.int32)
 
   def _read(self, draw: int, indices: np.ndarray) -> Rows:
-    records = self._sources[draw].__getitems__(indices.tolist())
+    records = self._open(draw).__getitems__(indices.tolist())
     ids: UInt[np.ndarray, "rows length"] = np.full(
       (len(records), self._length), self._pad_id, self._dtype
     )

@@ -1,6 +1,8 @@
 """Documents of a text corpus: WikiExtractor's files, plain text, and JSON lines, each plain or packed."""
 
+import contextlib
 import dataclasses
+import importlib
 import itertools
 import json
 import pathlib
@@ -77,14 +79,20 @@ def read_tfds(name: str) -> Iterator[Document]:
       f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]'"
     ) from None
   try:
+    # Without TensorFlow it knows the data sets alone whose modules are imported.
+    module = f"tensorflow_datasets.text.{name.partition('/')[0]}"
+    with contextlib.suppress(ModuleNotFoundError):
+      importlib.import_module(module)
     source = tfds.data_source(name, split="train")
+    decoded = (record["text"].decode("utf-8") for record in source)
+    texts = itertools.chain([next(decoded)], decoded)  # a set without a text shows at once
   except Exception as error:  # of the library, of its downloads and of the operating system
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     raise UserError(
-      f"TensorFlow Datasets has no {name} ({reason}); give the text itself: --config.corpus.name=text and corpus.path"
+      f"TensorFlow Datasets has no text {name} ({type(error).__name__}: {reason}); prepare it with its own tools (for"
+      " Wikipedia apache-beam, mwparserfromhell and mwxml), or give text: --config.corpus.name=text and corpus.path"
     ) from None
-  for number, record in enumerate(source):
-    text = record["text"].decode("utf-8")
+  for number, text in enumerate(texts):
     paragraphs = (paragraph.strip() for paragraph in text.splitlines())
     document = Document(f"{name}:{number}", tuple(one for one in paragraphs if one))
     if document.paragraphs:

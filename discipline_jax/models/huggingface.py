@@ -153,7 +153,10 @@ def resolve(checkpoint: str, *, weights: bool = True) -> pathlib.Path:
   """
   path = pathlib.Path(checkpoint).expanduser()
   if kept_steps(path):
-    return path / KEPT / str(kept_steps(path)[-1])
+    last = kept_steps(path)[-1]
+    if not (path / "result.json").is_file():
+      logging.warning("The pre-training in %s has not ended: its step %d is taken", path, last)
+    return path / KEPT / str(last)
   if path.is_dir():
     return path
   workdir, _, step = checkpoint.rpartition("@")

@@ -147,10 +147,9 @@ def make_train_step(
     mask_key, dropout_key = jax.random.split(key)
     num_parts = len(batch.ids)
     hidden = jax.vmap(objective.hide)(jax.random.split(mask_key, num_parts), batch.ids)
-    counts = {
-      f"{objective.tokens}_count": hidden.weights.sum(),
-      f"{objective.segments}_count": np.float32(batch.label.size),
-    }
+    counts = {f"{objective.tokens}_count": hidden.weights.sum()}
+    if objective.segments is not None:
+      counts[f"{objective.segments}_count"] = jnp.float32(batch.label.size)
 
     def loss_of(params: dict, rows: RowBatch, hidden: MaskedBatch, key: jax.Array):
       sums = objective.sums(forward, params, rows, hidden, key)

@@ -122,6 +122,13 @@ def test_a_head_of_another_size_is_drawn_anew_and_named(checkpoint, caplog):
   assert "classifier.weight" in caplog.text
 
 
+def test_only_berts_are_left_to_right():
+  fields = {"is_decoder": True, "model_type": "roberta"}
+  with pytest.raises(UserError, match="is_decoder = True, here, is not supported"):
+    models.ModelConfig.from_dict(fields, "here")
+  assert models.ModelConfig.from_dict(fields | {"model_type": "bert"}, "here").is_decoder
+
+
 class TestBad:
   """Every bad checkpoint is one line that names the file, and the tensor or the key."""
 
@@ -206,7 +213,6 @@ class TestBad:
     [
       ("model_type", "gpt2", "model_type 'gpt2', .*config.json"),
       ("position_embedding_type", "relative_key", "position_embedding_type = 'relative_key'"),
-      ("is_decoder", True, "is_decoder = True"),
       ("add_cross_attention", True, "add_cross_attention = True"),
       ("hidden_act", "tanhshrink", "hidden_act 'tanhshrink'"),
       ("hidden_size", 37, "hidden_size 37, .* is not a multiple of num_attention_heads 4"),

@@ -5,14 +5,23 @@ from tests.testdata import tiny, tiny_pretrain
 
 
 def get_config():
-  config = defaults.study()
-  config.runs.from_last = tiny.get_config("checkpoint")
-  config.runs.from_last.model.checkpoint = "before"
-  config.runs.scratch = tiny.get_config("checkpoint")
-  config.runs.scratch.model.update(checkpoint="before@0", init="scratch")
-  for run in config.runs.values():
-    run.train.steps = 6
+  before = tiny_pretrain.get_config()
+  before.corpus.length = (32,)
+  before.train.update(steps=4, grad_accumulation=1, phases=(1.0,))
+  # Which must come after `before`, though its name comes first.
+  after = tiny_pretrain.get_config("checkpoint")
+  after.corpus.length = (32,)
+  after.train.update(steps=2, grad_accumulation=1, phases=(1.0,))
+  after.model.update(checkpoint="before@4", init="pretrained")
+  runs = {"after": after, "before": before}
+  for name, checkpoint, init in (
+    ("from_last", "after", "pretrained"),
+    ("scratch", "before@0", "scratch"),
+  ):
+    run = tiny.get_config("checkpoint")
+    run.model.update(checkpoint=checkpoint, init=init)
+    run.replicas = 1
+    run.train.update(steps=6, grad_accumulation=1)
     run.eval.every_steps = 3
-  config.runs.before = tiny_pretrain.get_config()
-  config.runs.before.train.steps = 4
-  return config
+    runs[name] = run
+  return defaults.study(runs)

@@ -32,7 +32,7 @@ from discipline_jax.training.state import TrainState
 SIZES = models.ModelConfig(
   vocab_size=40,
   hidden_size=16,
-  num_hidden_layers=2,
+  num_hidden_layers=1,
   num_attention_heads=2,
   intermediate_size=24,
   max_position_embeddings=16,
@@ -181,7 +181,7 @@ def state_and_step(kind, optimizer, mesh, seed=0, sizes=SIZES):
   return state, step, evaluate
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["mlm_sop", "causal"])
 def test_training_lowers_the_losses(kind):
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   state, step, evaluate = state_and_step(kind, optax.adam(1e-2), mesh)
@@ -213,7 +213,7 @@ def test_eight_devices_give_the_losses_of_one():
     rng = np.random.default_rng(0)
     found = []
     for _ in range(3):
-      state, metrics = step(state, batch(rng, parts=2))
+      state, metrics = step(state, batch(rng))
       found.append(float(metrics["loss"][0]))
     losses.append(found)
   np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
