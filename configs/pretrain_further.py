@@ -13,7 +13,7 @@ def get_config(model: str = "google-bert/bert-base-uncased"):
   config = defaults.pretrain()
   config.objective.kind = "mlm"
   config.model.update(checkpoint=model, init="pretrained")
-  config.corpus.update(vocabulary=model, length=(128,))
+  config.corpus.length = (128,)
   config.train.update(
     batch_size=64, steps=10_000, phases=(1.0,), learning_rate=5e-5, warmup_steps=500
   )

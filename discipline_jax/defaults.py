@@ -107,7 +107,7 @@ def pretrain() -> ConfigDict:
         ),  # a file or folder of text; of tfds a name; a folder that corpora.prepare wrote
         "vocabulary": placeholder(
           str
-        ),  # a model whose tokenizer to take; unset: WordPiece is learnt, of vocab_size tokens
+        ),  # a model whose tokenizer to take; unset: model.checkpoint's, or one is learnt, of vocab_size tokens
         "lowercase": True,  # of a vocabulary that is learnt: small letters without accents, as BERT's uncased
         "language": "en",  # by which sentences are split, as a code of ISO 639
         "lines": 930_000,  # of an artificial corpus, held-out ones counted

@@ -110,8 +110,8 @@ def test_kill_at_random_moments_then_identical_bits(whole, tmp_path):
   workdir = tmp_path / "killed"
   for number in range(int(os.environ.get("KILLS", "2"))):
     process = start_config(CONFIG, workdir)
-    if number == 0:
-      time.sleep(random.uniform(0, 8))  # while it imports, prepares, draws, or keeps step 0
+    if number % 2:
+      time.sleep(random.uniform(0, 8))  # while it imports, restores, or trains
     else:
       wait_for_step(workdir, min(35, last_step(workdir) + 5))
       time.sleep(random.uniform(0, 0.05))
@@ -119,7 +119,6 @@ def test_kill_at_random_moments_then_identical_bits(whole, tmp_path):
     process.communicate()
   code, _, stderr = finish(start_config(CONFIG, workdir))
   assert code == 0, stderr
-  assert "Going on from step" in stderr
   same_weights(workdir, whole[0])
   ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole[0]))
   assert ours["validation"] == theirs["validation"]
@@ -153,7 +152,6 @@ def test_text_with_next_sentences(tmp_path, capsys):
     "--config.train.steps=2",
     "--config.model.init=pretrained",
     f"--config.model.checkpoint={tmp_path / 'run'}",
-    f"--config.corpus.vocabulary={tmp_path / 'run'}",
   ]
   assert in_process(tmp_path / "more", *more, sizes=":checkpoint") == 0, capsys.readouterr().err
   # but not from left to right

@@ -102,8 +102,8 @@ def prepare(config: ConfigDict) -> Prepared:
   """The prepared corpus of a pre-training config: that of `cache_dir`, or else it is made now.
 
   Args:
-    config: see `defaults.pretrain`; `corpus`, `objective.kind`, `seed`, `cache_dir` and `model.config.vocab_size` are
-      taken from it.
+    config: see `defaults.pretrain`; `corpus`, `objective.kind`, `seed`, `cache_dir`, `model.checkpoint` and
+      `model.config.vocab_size` are taken from it.
 
   Raises:
     UserError: no corpus, one that is too small, or a vocabulary that cannot be read.
@@ -141,7 +141,7 @@ def check_corpus(config: ConfigDict) -> None:
   path = pathlib.Path(corpus.path or ".").expanduser()
   if corpus.name != "tfds" and not path.exists():
     raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
-  if corpus.name in TEXTS and corpus.vocabulary is None and config.model.config.vocab_size is None:
+  if corpus.name in TEXTS and _source(config) is None and config.model.config.vocab_size is None:
     raise UserError(
       "neither corpus.vocabulary nor model.config.vocab_size is set; set one: a model whose vocabulary to take, or"
       " how many tokens to learn"
@@ -206,10 +206,10 @@ def _given(path: pathlib.Path, config: ConfigDict, pairing: str) -> Prepared:
         f"the corpus was prepared with {name} {prepared.description.get(name)!r}, but this run has {value!r}, {path};"
         " prepare it again"
       )
-  is_chosen = corpus.name in TEXTS and corpus.vocabulary is not None
+  is_chosen = corpus.name in TEXTS and _source(config) is not None
   if is_chosen and _chosen_vocabulary(config).tokens != prepared.vocabulary.tokens:
     raise UserError(
-      f"the corpus was prepared with another vocabulary than {corpus.vocabulary}, {path}; prepare it again"
+      f"the corpus was prepared with another vocabulary than {_source(config)}, {path}; prepare it again"
     )
   return prepared
 
@@ -219,8 +219,8 @@ def _key(config: ConfigDict, pairing: str, files: Sequence[pathlib.Path]) -> str
   settings = config.corpus.to_dict() | {"pairing": pairing, "seed": config.seed}
   if files:
     del settings["path"]  # the content counts
-  settings["vocab_size"] = config.model.config.vocab_size
-  if config.corpus.vocabulary is not None:
+  settings["vocab_size"] = _vocab_size(config)
+  if _source(config) is not None:
     settings["vocabulary"] = _chosen_vocabulary(config).fingerprint()
   digest = hashlib.sha256(json.dumps([_VERSION, settings], sort_keys=True).encode())
   for file in files:
@@ -285,26 +285,39 @@ def _documents(corpus: ConfigDict, files: Sequence[pathlib.Path]) -> Iterator[Do
   return read_tfds(corpus.path) if corpus.name == "tfds" else read_documents(files)
 
 
+def _source(config: ConfigDict) -> str | None:
+  """The model whose tokenizer is taken: `corpus.vocabulary`, or for a text the model that is gone on with."""
+  is_text = config.corpus.name in TEXTS
+  return config.corpus.vocabulary or (config.model.checkpoint if is_text else None)
+
+
+def _vocab_size(config: ConfigDict) -> int | None:
+  """Of a vocabulary that is made here: as the config says, or as the model has it that is gone on with."""
+  if config.model.checkpoint is None:
+    return config.model.config.vocab_size
+  return read_config(resolve(config.model.checkpoint, weights=False)).vocab_size
+
+
 def _chosen_vocabulary(config: ConfigDict) -> Vocabulary:
-  """That of `corpus.vocabulary`."""
-  directory = resolve(config.corpus.vocabulary, weights=False)
+  """That of the model `_source`."""
+  source = _source(config)
+  assert source is not None
+  directory = resolve(source, weights=False)
   has_config = (directory / "config.json").is_file()
   vocabulary = load_vocabulary(directory, read_config(directory).vocab_size if has_config else None)
   if vocabulary.tokenizer is None or len(vocabulary.tokens) == len(vocabulary.special_ids):
-    raise UserError(
-      f"no tokenizer of text, {config.corpus.vocabulary}; set another corpus.vocabulary"
-    )
+    raise UserError(f"no tokenizer of text, {source}; set another corpus.vocabulary")
   size = config.model.config.vocab_size
   is_used = config.corpus.name in TEXTS  # not only counted with
   if is_used and size is not None and size != len(vocabulary.tokens):
     raise UserError(
-      f"model.config.vocab_size = {size}, but {config.corpus.vocabulary} has {len(vocabulary.tokens)} tokens; unset it"
+      f"model.config.vocab_size = {size}, but {source} has {len(vocabulary.tokens)} tokens; unset it"
     )
   return vocabulary
 
 
 def _num_symbols(config: ConfigDict) -> int:
-  size = config.model.config.vocab_size
+  size = _vocab_size(config)
   if size is not None and size < len(SPECIAL_TOKENS) + 2:
     raise UserError(
       f"model.config.vocab_size = {size} leaves no symbols beside {len(SPECIAL_TOKENS)} special tokens; set more"
@@ -319,7 +332,7 @@ def _write_vocabulary(
   tokenizer: Tokenizer | None
   if corpus.name in ARTIFICIAL:
     tokenizer = symbol_tokenizer(_num_symbols(config))
-  elif corpus.vocabulary is not None:
+  elif _source(config) is not None:
     tokenizer = _chosen_vocabulary(config).tokenizer
   else:
     paragraphs = (text for one in _documents(corpus, files) for text in one.paragraphs)
