@@ -4,6 +4,7 @@ A record is unsigned integers of 16 bits, or of 32 where the vocabulary needs th
 the row ends), the label, and the tokens with the special ones.
 """
 
+import contextlib
 import pathlib
 import resource
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +66,8 @@ def write_records(
 def _allow_many_files() -> None:
   """As many as the system lets a process have open."""
   _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-  resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+  with contextlib.suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Records:
