@@ -157,15 +157,14 @@ def data_directory(config: ConfigDict) -> pathlib.Path:
   ).expanduser()
 
 
-def _check(config: ConfigDict) -> None:
+def check_training(config: ConfigDict) -> None:
+  """Raises UserError for fields out of range that fine-tuning and pre-training share."""
   checks.at_least(
     config,
     1,
     (
-      "replicas",
       "train.batch_size",
       "train.grad_accumulation",
-      "train.epochs",
       "train.steps",
       "train.log_every_steps",
       "eval.every_steps",
@@ -182,9 +181,16 @@ def _check(config: ConfigDict) -> None:
       "train.weight_decay",
       "train.max_grad_norm",
       "train.learning_rate",
-      "token_map.seed",
     ),
   )
+  checks.rates(config, ("model.dropout", "model.attention_dropout"))
+  checks.one_of(config, {"model.init": INITS, "model.dtype": DTYPES, "train.optimizer": OPTIMIZERS})
+
+
+def _check(config: ConfigDict) -> None:
+  check_training(config)
+  checks.at_least(config, 1, ("replicas", "train.epochs"))
+  checks.at_least(config, 0, ("token_map.seed",))
   if config.seed + config.replicas > 2**31:
     raise UserError(
       f"seed = {config.seed} is more than 2^31 - {config.replicas}; set --config.seed"
@@ -193,7 +199,6 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples"
     )
-  checks.rates(config, ("model.dropout", "model.attention_dropout"))
   if config.task.name is None:
     raise UserError("task.name is not set; set --config.task.name")
   if config.task.name != "custom":
@@ -206,15 +211,7 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
-  checks.one_of(
-    config,
-    {
-      "model.init": INITS,
-      "model.dtype": DTYPES,
-      "train.optimizer": OPTIMIZERS,
-      "eval.select": ("best", "last"),
-    },
-  )
+  checks.one_of(config, {"eval.select": ("best", "last")})
 
 
 def model_parts(

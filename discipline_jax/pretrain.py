@@ -27,9 +27,9 @@ from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.functional import pretraining_function
 from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.huggingface import KEPT, resolve
-from discipline_jax.models.initialise import INITS, abstract_params, initial_params
+from discipline_jax.models.initialise import abstract_params, initial_params
 from discipline_jax.models.tokenizer import load_vocabulary
-from discipline_jax.plan import DTYPES, with_dropout
+from discipline_jax.plan import DTYPES, check_training, with_dropout
 from discipline_jax.training import loop
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
@@ -40,7 +40,7 @@ from discipline_jax.training.objectives import (
   make_eval_step,
   make_train_step,
 )
-from discipline_jax.training.optimizers import OPTIMIZERS, make_optimizer, make_schedule
+from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.sharding import BATCH, make_mesh, place, put, state_shardings
 from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState
@@ -164,8 +164,11 @@ class _Pretraining:
     def keep(state: TrainState, step: int) -> None:
       self._keep(run.path / KEPT / str(step), state.params)
 
+    measured: dict[str, float] = {}
+
     def evaluate(state: TrainState, step: int) -> None:
-      log.write(step, "validation", 0, **self._measure(state.params))
+      measured.update(self._measure(state.params))
+      log.write(step, "validation", 0, **measured)
 
     initial = None if run.is_claimed() else self._initial_state()
     run.claim()
@@ -201,7 +204,8 @@ class _Pretraining:
           keep=keep,
         )
       elapsed = time.perf_counter() - clock
-      measured = self._measure(state.params)
+      if not measured:  # stopped between the last checkpoint and the result
+        measured.update(self._measure(state.params))
     numbers = self._prepared.description["statistics"]
     rates = [tokens / (end - start) for (start, tokens), (end, _) in itertools.pairwise(begun)]
     rates = rates[1:]  # the first one compiles
@@ -385,40 +389,12 @@ def _sizes(config: ConfigDict) -> models.ModelConfig:
 
 def _check(config: ConfigDict) -> Mesh:
   """Everything that can be wrong before the corpus is looked at; returns the mesh."""
-  checks.at_least(
-    config,
-    1,
-    (
-      "train.batch_size",
-      "train.grad_accumulation",
-      "train.steps",
-      "train.log_every_steps",
-      "eval.every_steps",
-      "eval.batch_size",
-      "eval.max_examples",
-      "checkpoint.every_steps",
-    ),
-  )
-  checks.at_least(
-    config,
-    0,
-    (
-      "seed",
-      "train.warmup_steps",
-      "train.weight_decay",
-      "train.max_grad_norm",
-      "train.learning_rate",
-    ),
-  )
+  check_training(config)
+  checks.at_least(config, 1, ("eval.max_examples",))
   if any(step < 0 for step in config.checkpoint.keep_steps):
     raise UserError(
       f"checkpoint.keep_steps = {config.checkpoint.keep_steps} has a step below 0; set --config.checkpoint.keep_steps"
     )
-  checks.rates(config, ("model.dropout", "model.attention_dropout"))
-  checks.one_of(
-    config,
-    {"model.init": INITS, "model.dtype": DTYPES, "train.optimizer": OPTIMIZERS},
-  )
   check_corpus(config)
   _masking(config)
   if (config.model.init == "scratch") != (config.model.checkpoint is None):

@@ -142,8 +142,9 @@ def make_train_step(
   """
 
   def update(state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
-    step, params, opt_state = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), _parts_of(state))
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _TRAINING), step)
+    state = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), state)
+    params = state.params
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _TRAINING), state.step)
     mask_key, dropout_key = jax.random.split(key)
     num_parts = len(batch.ids)
     hidden = jax.vmap(objective.hide)(jax.random.split(mask_key, num_parts), batch.ids)
@@ -158,11 +159,11 @@ def make_train_step(
     (loss, sums), gradient = accumulated_gradient(
       loss_of, params, batch, hidden, jax.random.split(dropout_key, num_parts)
     )
-    changes, opt_state = optimizer.update(gradient, opt_state, params)
+    changes, opt_state = optimizer.update(gradient, state.opt_state, params)
     metrics = objective.means(jax.tree.map(lambda x: x.sum(0), sums))
     metrics |= {"loss": loss, "grad_norm": optax.tree.norm(gradient)}
     params = optax.apply_updates(params, changes)
-    new = TrainState(step + 1, params, opt_state)
+    new = TrainState(state.step + 1, params, opt_state)
     return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), (new, metrics))
 
   shardings = state_shardings(mesh, state)
@@ -194,10 +195,6 @@ def make_eval_step(
     in_shardings=(state_shardings(mesh, params), NamedSharding(mesh, PartitionSpec(BATCH)), None),
     out_shardings=NamedSharding(mesh, PartitionSpec()),
   )
-
-
-def _parts_of(state: TrainState) -> tuple:
-  return state.step, state.params, state.opt_state
 
 
 def _sums(
