@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+import jax
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
@@ -27,6 +28,14 @@ def exit_code(command: Callable[[], None]) -> int:
     return _fail(error, 3)
   except Stopped as stopped:
     return _fail(stopped, stopped.exit_code)
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    return _fail(
+      f"the device has not enough memory ({str(error).splitlines()[0]}); raise train.grad_accumulation, lower"
+      " train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in pre-training also remat=True)",
+      3,
+    )
   except OSError as error:
     return _fail(
       f"{error.strerror or error}, {error.filename or 'while reading or writing'}; free space, or give another place",

@@ -183,7 +183,7 @@ def _train(plan: Plan, run: Workdir, signals: Signals) -> dict:
         log=log,
         checkpoints=checkpoints,
         signals=signals,
-        examples_per_step=len(plan.seeds) * config.train.batch_size,
+        work=lambda step: len(plan.seeds) * config.train.batch_size,
       )
       chosen = [best.params for best in bests]
       tests = [name for name in plan.splits[0] if name.startswith("test")]

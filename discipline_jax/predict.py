@@ -3,15 +3,14 @@
 import csv
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
-from tqdm import tqdm
 
+from discipline_jax import progress
 from discipline_jax.errors import UserError
 from discipline_jax.evaluation import place_samples
 from discipline_jax.evaluation import predict as predict_logits
@@ -170,9 +169,7 @@ def _logits(saved: Saved, examples: list[Example], replica: int, config: ConfigD
   forward = classifier_function(
     compact, Classifier(task.num_outputs), DTYPES[saved.config.model.dtype]
   )
-  with tqdm(
-    total=len(examples), unit="row", dynamic_ncols=True, disable=not sys.stderr.isatty()
-  ) as bar:
+  with progress.bar(total=len(examples), unit="row", disable=None) as bar:
     return predict_logits(
       mesh,
       make_eval_step(forward, mesh, params),

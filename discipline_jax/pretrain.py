@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
-import itertools
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import logging
 from flax import nnx
@@ -22,7 +23,9 @@ from ml_collections import ConfigDict
 
 from discipline_jax import checks, models
 from discipline_jax.corpora.masking import Masking
-from discipline_jax.corpora.prepare import Prepared, check_corpus, prepare, summary
+from discipline_jax.corpora.prepare import prepare
+from discipline_jax.corpora.prepared import Prepared, summary
+from discipline_jax.corpora.source import check_corpus
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.functional import pretraining_function
 from discipline_jax.models.heads import encoder_of
@@ -151,14 +154,12 @@ class _Pretraining:
     steps = config.train.steps
     kept = _kept(config)
     waited: list[float] = []
-    begun: list[tuple[float, int]] = []  # when an update is asked for, and its tokens
 
     def train_step(state: TrainState, step: int) -> tuple[TrainState, list[dict]]:
       clock = time.perf_counter()
       batch = next(batches)
       waited.append(time.perf_counter() - clock)
-      begun.append((clock, config.train.batch_size * batch.ids.shape[-1]))
-      state, metrics = self._train_step(state, batch)
+      state, metrics = compiled[batch.ids.shape[-1]](state, batch)
       return state, [metrics]
 
     def keep(state: TrainState, step: int) -> None:
@@ -180,10 +181,11 @@ class _Pretraining:
       del saved, initial
       if first_step == 0 and 0 in kept:
         keep(state, 0)
+      compiled = self._compile(first_step)
       batches = self._batches(first_step)
       clock = time.perf_counter()
       with contextlib.closing(MetricsLog(run.path, first_step)) as log:
-        state, _ = loop.run(
+        state, tokens_per_second = loop.run(
           state,
           first_step=first_step,
           num_steps=steps,
@@ -200,15 +202,13 @@ class _Pretraining:
           log=log,
           checkpoints=checkpoints,
           signals=signals,
-          examples_per_step=config.train.batch_size,
+          work=lambda step: config.train.batch_size * self._phase(step).length,
           keep=keep,
         )
       elapsed = time.perf_counter() - clock
       if not measured:  # stopped between the last checkpoint and the result
         measured.update(self._measure(state.params))
     numbers = self._prepared.description["statistics"]
-    rates = [tokens / (end - start) for (start, tokens), (end, _) in itertools.pairwise(begun)]
-    rates = rates[1:]  # the first one compiles
     return {
       "mode": "pretrain",
       "corpus": config.corpus.name,
@@ -219,11 +219,34 @@ class _Pretraining:
       "steps": steps,
       "kept_steps": list(kept),
       "validation": measured,
-      "tokens_per_second": float(np.median(rates)) if rates else None,
-      "input_wait": sum(waited[1:]) / elapsed if rates else None,  # the first one begins to read
+      "tokens_per_second": None if math.isnan(tokens_per_second) else tokens_per_second,
+      "input_wait": sum(waited[1:]) / elapsed
+      if waited[1:]
+      else None,  # the first one begins to read
       "seconds": time.perf_counter() - started,  # of this start
       "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
       "versions": versions(),
+    }
+
+  def _phase(self, step: int) -> Phase:
+    """That of the update after `step` ones."""
+    return next(phase for phase in self._phases if step < phase.last)
+
+  def _compile(self, first_step: int) -> dict[int, jax.stages.Compiled]:
+    """The step of every phase to come, by length: one that does not fit into memory is known now, not after days."""
+    config = self._config
+    parts = config.train.grad_accumulation
+    lead = (parts, config.train.batch_size // parts)
+
+    def blank(length: int) -> RowBatch:
+      numbers = jnp.zeros(lead, jnp.int32)
+      return RowBatch(jnp.zeros((*lead, length), self._records[length].dtype), numbers, numbers)
+
+    lengths = [phase.length for phase in self._phases if phase.last > first_step]
+    batches = {length: jax.eval_shape(partial(blank, length)) for length in lengths}
+    return {
+      length: self._train_step.lower(self._shapes, batch).compile()
+      for length, batch in batches.items()
     }
 
   def _initial_state(self) -> TrainState:
@@ -275,7 +298,7 @@ class _Pretraining:
       }
       batch = RowBatch(**{name: put(values, sharding) for name, values in part.items()})
       for name, value in self._eval_step(params, batch, np.int32(number)).items():
-        total[name] = total.get(name, 0.0) + float(value)
+        total[name] = total.get(name, 0.0) + float(value[0])
     return {name: float(value) for name, value in self._objective.means(total).items()}
 
   def _keep(self, directory: pathlib.Path, params: dict) -> None:

@@ -1,12 +1,15 @@
 """Whole pre-trainings: what they leave, that it can be fine-tuned from, and that nothing is lost."""
 
+import itertools
 import json
 import os
 import pathlib
 import random
 import re
+import signal
 import time
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -124,6 +127,19 @@ def test_kill_at_random_moments_then_identical_bits(whole, tmp_path):
   assert ours["validation"] == theirs["validation"]
 
 
+def test_a_signal_saves_and_the_next_start_goes_on(whole, tmp_path):
+  process = start_config(CONFIG, tmp_path / "run")
+  wait_for_step(tmp_path / "run", 5)
+  process.send_signal(signal.SIGTERM)
+  code, _, stderr = finish(process)
+  assert code == 75, stderr
+  assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
+  code, _, stderr = finish(start_config(CONFIG, tmp_path / "run"))
+  assert code == 0, stderr
+  assert "Going on from step" in stderr
+  same_weights(tmp_path / "run", whole[0])
+
+
 def in_process(workdir, *arguments, sizes=""):
   with one_device():
     return main(["main", f"--config={CONFIG}{sizes}", f"--workdir={workdir}", *arguments])
@@ -185,6 +201,40 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
   for folder in (tmp_path / "run" / "steps").iterdir():
     for value in load_file(folder / "model.safetensors").values():
       assert np.isfinite(value).all()
+
+
+def test_a_second_phase_without_memory_is_known_at_once(tmp_path, capsys, monkeypatch):
+  compile_step, calls = jax.stages.Lowered.compile, itertools.count(1)
+
+  def full(lowered, *args, **settings):
+    if next(calls) == 2:  # that of 64 tokens
+      raise jax.errors.JaxRuntimeError(
+        "RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.\nmore"
+      )
+    return compile_step(lowered, *args, **settings)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(jax.stages.Lowered, "compile", full)
+    assert in_process(tmp_path / "run") == 3
+  last_line = capsys.readouterr().err.splitlines()[-1]
+  assert last_line.startswith(
+    "error: the device has not enough memory (RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.); raise train."
+  )
+  assert not (tmp_path / "run" / "metrics.jsonl").exists(), "an update was made before"
+
+
+def test_weights_in_parts_are_kept_whole(tmp_path):
+  """On the eight virtual devices, two of which share each weight."""
+  arguments = ["--config.mesh.fsdp=2", "--config.train.steps=2"]
+  assert main(["main", f"--config={CONFIG}", f"--workdir={tmp_path / 'run'}", *arguments]) == 0
+  assert in_process(tmp_path / "one", "--config.train.steps=2") == 0
+  for step in (0, 2):
+    ours, theirs = (
+      load_file(tmp_path / name / "steps" / str(step) / "model.safetensors")
+      for name in ("run", "one")
+    )
+    for name in theirs:  # several devices add in another order
+      np.testing.assert_allclose(ours[name], theirs[name], atol=2e-4 if step else 0)
 
 
 def test_a_full_disk_keeps_what_is_whole(tmp_path, capsys, monkeypatch):

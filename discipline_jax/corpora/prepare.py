@@ -8,9 +8,7 @@ and given as `corpus.path`.
 
 import concurrent.futures.process
 import contextlib
-import dataclasses
 import fcntl
-import hashlib
 import json
 import multiprocessing
 import os
@@ -23,79 +21,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import flags, logging
-from jaxtyping import Float64
 from ml_collections import ConfigDict
 from tokenizers import Tokenizer
-from tqdm import tqdm
 
-from discipline_jax import command_line
+from discipline_jax import command_line, progress
 from discipline_jax.corpora import artificial
-from discipline_jax.corpora.blocks import (
-  PARTS,
-  Block,
-  LinesBlock,
-  Settings,
-  file_name,
-  line_blocks,
-  text_blocks,
-  tokenise,
-  write_block,
-)
+from discipline_jax.corpora.blocks import PARTS, Block, LinesBlock, Settings, write_block
 from discipline_jax.corpora.instances import PAIRING_OF
-from discipline_jax.corpora.records import Records
-from discipline_jax.corpora.text import Document, find_files, read_documents, read_tfds
-from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, symbol_tokenizer, train_wordpiece
+from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, summary
+from discipline_jax.corpora.source import (
+  TEXTS,
+  Source,
+  check_corpus,
+  chosen_vocabulary,
+  vocabulary_source,
+)
 from discipline_jax.errors import RunFailed, UserError
-from discipline_jax.models.config import read_config
-from discipline_jax.models.huggingface import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 from discipline_jax.whole_files import whole_file
-
-TEXTS = ("text", "tfds")
-ARTIFICIAL = ("uniform", "flat", "nesting")
-# Part of every name: to be raised when the same corpus is prepared in another way.
-_VERSION = 1
-_DESCRIPTION = "corpus.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-  """A prepared corpus.
-
-  Attributes:
-    directory: with its files.
-    vocabulary: of its tokens.
-    description: what `corpus.json` holds: `name`, `pairing`, `lengths`, `draws`, `statistics`.
-  """
-
-  directory: pathlib.Path
-  vocabulary: Vocabulary
-  description: dict
-
-  @classmethod
-  def open(cls, directory: pathlib.Path) -> "Prepared":
-    """Opens what `prepare` wrote; raises UserError where it is not whole."""
-    try:
-      description = json.loads((directory / _DESCRIPTION).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-      raise UserError(
-        f"not a prepared corpus ({error}), {directory}; delete that folder, and run again"
-      ) from None
-    return cls(directory, load_vocabulary(directory), description)
-
-  def records(self, part: str, length: int) -> Records:
-    """The instances of a part at one of the lengths."""
-    draws = range(self.description["draws"] if part == "train" else 1)
-    files = [sorted(self.directory.glob(file_name(part, length, draw, "*"))) for draw in draws]
-    expected = self.description["statistics"]["parts"][f"{part}_{length}"]["instances"]
-    found = Records(files, length=length, vocabulary=self.vocabulary) if all(files) else None
-    size = 0 if found is None else found.size
-    if found is None or size != expected:
-      raise UserError(
-        f"the prepared corpus has {size} of its {expected} instances of {part} at {length} tokens, {self.directory};"
-        " copy all its files, or delete that folder and run again"
-      )
-    return found
 
 
 def prepare(config: ConfigDict) -> Prepared:
@@ -109,95 +52,25 @@ def prepare(config: ConfigDict) -> Prepared:
     UserError: no corpus, one that is too small, or a vocabulary that cannot be read.
   """
   check_corpus(config)
-  corpus, pairing = config.corpus, PAIRING_OF[config.objective.kind]
-  path = None if corpus.path is None else pathlib.Path(corpus.path).expanduser()
-  if path is not None and (path / _DESCRIPTION).is_file():
-    return _given(path, config, pairing)
-  files = [] if path is None or corpus.name == "tfds" else find_files(path)
-  directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / _key(config, pairing, files)
+  path = None if config.corpus.path is None else pathlib.Path(config.corpus.path).expanduser()
+  if path is not None and (path / DESCRIPTION).is_file():
+    return _given(path, config)
+  source = Source(config)
+  directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / source.key()
   with _alone(directory):
-    if not (directory / _DESCRIPTION).is_file():
+    if not (directory / DESCRIPTION).is_file():
       logging.info("Preparing the corpus in %s", directory)
-      _make(config, pairing, files, directory)
+      _make(config, source, directory)
   return Prepared.open(directory)
 
 
-def check_corpus(config: ConfigDict) -> None:
-  """Raises UserError for settings of `config.corpus` that do not go together; reads nothing."""
-  corpus = config.corpus
-  if config.objective.kind not in PAIRING_OF:
-    raise UserError(
-      f"objective.kind = {config.objective.kind!r} is not one of: {', '.join(PAIRING_OF)}"
-    )
-  names = (*TEXTS, *ARTIFICIAL)
-  if corpus.name not in names:
-    raise UserError(f"corpus.name = {corpus.name!r} is not one of: {', '.join(names)}")
-  if corpus.name in TEXTS and corpus.path is None:
-    wanted = {
-      "text": "a file or folder of text",
-      "tfds": "a data set such as wikipedia/20230601.en",
-    }[corpus.name]
-    raise UserError(f"corpus.path is not set; set --config.corpus.path to {wanted}")
-  path = pathlib.Path(corpus.path or ".").expanduser()
-  if corpus.name != "tfds" and not path.exists():
-    raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
-  if corpus.name in TEXTS and _source(config) is None and config.model.config.vocab_size is None:
-    raise UserError(
-      "neither corpus.vocabulary nor model.config.vocab_size is set; set one: a model whose vocabulary to take, or"
-      " how many tokens to learn"
-    )
-  if (
-    corpus.name in ARTIFICIAL
-    and not (path / _DESCRIPTION).is_file()
-    and (corpus.vocabulary is None) != (corpus.path is None)
-  ):
-    raise UserError(
-      "an artificial corpus has the frequencies of a text with both corpus.path and corpus.vocabulary, or Zipf's with"
-      " neither; set both or none"
-    )
-  if not corpus.length or not 0 < corpus.validation < 1 or corpus.draws < 1 or corpus.lines < 2:
-    raise UserError(
-      f"corpus.length = {corpus.length}, validation = {corpus.validation}, draws = {corpus.draws}, lines ="
-      f" {corpus.lines}: give at least one length, a share between 0 and 1, at least 1 draw, and at least 2 lines"
-    )
-  if min(corpus.length) < 5:
-    raise UserError(
-      f"corpus.length = {corpus.length} leaves no room for text beside special tokens; give at least 5"
-    )
-
-
-def summary(prepared: Prepared) -> str:
-  """A prepared corpus in a few lines."""
-  numbers = prepared.description["statistics"]
-  rows = {
-    "corpus": f"{prepared.description['name']}: {numbers['documents']:,} documents, {numbers['sentences']:,} sentences,"
-    f" {numbers['tokens']:,} tokens of {numbers['types']:,} types; unigram entropy {numbers['entropy']:.3f} nats",
-    "vocabulary": f"{len(prepared.vocabulary.tokens):,} tokens, {100 * numbers['unknown']:.2f}% of the text unknown",
-  }
-  if "mean_distance" in numbers:
-    rows["dependency"] = (
-      f"mean distance to the next of its kind {numbers['mean_distance']:.2f} tokens"
-    )
-  for length in prepared.description["lengths"]:
-    train, validation = (numbers["parts"][f"{part}_{length}"] for part in PARTS)
-    filled = train["tokens"] / (train["instances"] * length)
-    long = numbers["parts"][f"long_{length}"]
-    rows[f"{length} tokens"] = (
-      f"{train['instances']:,} instances in {prepared.description['draws']} draw(s), {validation['instances']:,} held"
-      f" out; {100 * filled:.1f}% filled"
-      + (f"; {long:,} longer sentences were cut" if long else "")
-    )
-  rows["folder"] = str(prepared.directory)
-  return "\n".join(f"{name:10} {value}" for name, value in rows.items())
-
-
-def _given(path: pathlib.Path, config: ConfigDict, pairing: str) -> Prepared:
+def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
   prepared = Prepared.open(path)
   corpus = config.corpus
   ours = {
     "name": corpus.name,
     "lengths": list(corpus.length),
-    "pairing": pairing,
+    "pairing": PAIRING_OF[config.objective.kind],
     "draws": corpus.draws,
   }
   for name, value in ours.items():
@@ -206,27 +79,12 @@ def _given(path: pathlib.Path, config: ConfigDict, pairing: str) -> Prepared:
         f"the corpus was prepared with {name} {prepared.description.get(name)!r}, but this run has {value!r}, {path};"
         " prepare it again"
       )
-  is_chosen = corpus.name in TEXTS and _source(config) is not None
-  if is_chosen and _chosen_vocabulary(config).tokens != prepared.vocabulary.tokens:
+  vocabulary = chosen_vocabulary(config) if corpus.name in TEXTS else None
+  if vocabulary is not None and vocabulary.tokens != prepared.vocabulary.tokens:
     raise UserError(
-      f"the corpus was prepared with another vocabulary than {_source(config)}, {path}; prepare it again"
+      f"the corpus was prepared with another vocabulary than {vocabulary_source(config)}, {path}; prepare it again"
     )
   return prepared
-
-
-def _key(config: ConfigDict, pairing: str, files: Sequence[pathlib.Path]) -> str:
-  """The name of a prepared corpus, made of all that it is made from."""
-  settings = config.corpus.to_dict() | {"pairing": pairing, "seed": config.seed}
-  if files:
-    del settings["path"]  # the content counts
-  settings["vocab_size"] = _vocab_size(config)
-  if _source(config) is not None:
-    settings["vocabulary"] = _chosen_vocabulary(config).fingerprint()
-  digest = hashlib.sha256(json.dumps([_VERSION, settings], sort_keys=True).encode())
-  for file in files:
-    with file.open("rb") as content:
-      digest.update(hashlib.file_digest(content, "sha256").digest())
-  return f"{config.corpus.name}-{digest.hexdigest()[:16]}"
 
 
 @contextlib.contextmanager
@@ -238,15 +96,13 @@ def _alone(directory: pathlib.Path) -> Iterator[None]:
     yield
 
 
-def _make(
-  config: ConfigDict, pairing: str, files: list[pathlib.Path], directory: pathlib.Path
-) -> None:
+def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
   corpus = config.corpus
   settings = Settings(
     corpus.language,
     tuple(corpus.length),
     corpus.draws,
-    pairing,
+    source.pairing,
     corpus.validation,
     config.seed,
   )
@@ -257,17 +113,16 @@ def _make(
   part.chmod(0o755)
   before = signal.signal(signal.SIGTERM, _stop)
   try:
-    _write_vocabulary(config, files, part)
-    blocks = _blocks(config, files, pairing)
-    counts, lines = _write_blocks(blocks, settings, part)
+    _write_vocabulary(source.tokenizer(), part)
+    counts, lines = _write_blocks(source.blocks(), settings, part)
     description = {
       "name": corpus.name,
-      "pairing": pairing,
+      "pairing": source.pairing,
       "lengths": list(settings.lengths),
       "draws": settings.draws,
       "statistics": _statistics(counts, load_vocabulary(part)) | lines,
     }
-    with whole_file(part / _DESCRIPTION, text=True) as file:
+    with whole_file(part / DESCRIPTION, text=True) as file:
       file.write(json.dumps(description, indent=2) + "\n")
     part.replace(directory)
   finally:
@@ -281,72 +136,7 @@ def _stop(*_) -> None:
   sys.exit(75)
 
 
-def _documents(corpus: ConfigDict, files: Sequence[pathlib.Path]) -> Iterator[Document]:
-  return read_tfds(corpus.path) if corpus.name == "tfds" else read_documents(files)
-
-
-def _source(config: ConfigDict) -> str | None:
-  """The model whose tokenizer is taken: `corpus.vocabulary`, or for a text the model that is gone on with."""
-  is_text = config.corpus.name in TEXTS
-  return config.corpus.vocabulary or (config.model.checkpoint if is_text else None)
-
-
-def _vocab_size(config: ConfigDict) -> int | None:
-  """Of a vocabulary that is made here: as the config says, or as the model has it that is gone on with."""
-  if config.model.checkpoint is None:
-    return config.model.config.vocab_size
-  return read_config(resolve(config.model.checkpoint, weights=False)).vocab_size
-
-
-def _chosen_vocabulary(config: ConfigDict) -> Vocabulary:
-  """That of the model `_source`."""
-  source = _source(config)
-  assert source is not None
-  directory = resolve(source, weights=False)
-  has_config = (directory / "config.json").is_file()
-  vocabulary = load_vocabulary(directory, read_config(directory).vocab_size if has_config else None)
-  if vocabulary.tokenizer is None or len(vocabulary.tokens) == len(vocabulary.special_ids):
-    raise UserError(f"no tokenizer of text, {source}; set another corpus.vocabulary")
-  size = config.model.config.vocab_size
-  is_used = config.corpus.name in TEXTS  # not only counted with
-  if is_used and size is not None and size != len(vocabulary.tokens):
-    raise UserError(
-      f"model.config.vocab_size = {size}, but {source} has {len(vocabulary.tokens)} tokens; unset it"
-    )
-  return vocabulary
-
-
-def _num_symbols(config: ConfigDict) -> int:
-  size = _vocab_size(config)
-  if size is not None and size < len(SPECIAL_TOKENS) + 2:
-    raise UserError(
-      f"model.config.vocab_size = {size} leaves no symbols beside {len(SPECIAL_TOKENS)} special tokens; set more"
-    )
-  return artificial.NUM_SYMBOLS if size is None else size - len(SPECIAL_TOKENS)
-
-
-def _write_vocabulary(
-  config: ConfigDict, files: Sequence[pathlib.Path], directory: pathlib.Path
-) -> None:
-  corpus, size = config.corpus, config.model.config.vocab_size
-  tokenizer: Tokenizer | None
-  if corpus.name in ARTIFICIAL:
-    tokenizer = symbol_tokenizer(_num_symbols(config))
-  elif _source(config) is not None:
-    tokenizer = _chosen_vocabulary(config).tokenizer
-  else:
-    paragraphs = (text for one in _documents(corpus, files) for text in one.paragraphs)
-    counted = tqdm(
-      paragraphs, "vocabulary", unit=" paragraphs", unit_scale=True, mininterval=_interval()
-    )
-    tokenizer = train_wordpiece(counted, size, lowercase=corpus.lowercase)
-    if tokenizer.get_vocab_size() != size:
-      logging.warning(
-        "The corpus is small: it gives a vocabulary of %d tokens, not of %d",
-        tokenizer.get_vocab_size(),
-        size,
-      )
-  assert tokenizer is not None
+def _write_vocabulary(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
   tokenizer.save(str(directory / "tokenizer.json"))
   # So that transformers takes it as it is, and does not make one of the model's family of it.
   names = _vocabulary_names(load_vocabulary(directory))
@@ -364,28 +154,6 @@ def _vocabulary_names(vocabulary: Vocabulary) -> dict[str, str]:
     "mask_token": vocabulary.mask_id,
   }
   return {name: vocabulary.tokens[i] for name, i in ids.items()}
-
-
-def _blocks(config: ConfigDict, files: Sequence[pathlib.Path], pairing: str) -> Iterator[Block]:
-  corpus = config.corpus
-  if corpus.name in TEXTS:
-    return text_blocks(_documents(corpus, files), pairing)
-  return line_blocks(corpus.name, corpus.lines, config.seed, _frequencies(config, files))
-
-
-def _frequencies(
-  config: ConfigDict, files: Sequence[pathlib.Path]
-) -> Float64[np.ndarray, " symbols"]:
-  """Those of the tokens of a text, or Zipf's."""
-  if not files:
-    return artificial.zipf(_num_symbols(config))
-  vocabulary = _chosen_vocabulary(config)
-  counts = np.zeros(len(vocabulary.tokens), np.int64)
-  for block in text_blocks(read_documents(files), "none"):
-    for sentences in tokenise(block.documents, config.corpus.language, vocabulary):
-      counts += np.bincount(np.concatenate(sentences), minlength=len(counts))
-  counts[list(vocabulary.special_ids)] = 0
-  return artificial.ranked(counts, _num_symbols(config))
 
 
 def _write_blocks(
@@ -412,7 +180,7 @@ def _write_blocks(
     _begin_worker,
     (settings, directory),
   )
-  with tqdm(desc="instances", unit=" tokens", unit_scale=True, mininterval=_interval()) as bar:
+  with progress.bar(desc="instances", unit=" tokens", unit_scale=True) as bar:
     pending: set[concurrent.futures.Future] = set()
 
     def finish(limit: int) -> None:
@@ -443,11 +211,6 @@ def _write_blocks(
     finally:
       pool.shutdown(cancel_futures=True)
   return total, lines
-
-
-def _interval() -> float:
-  """Seconds between two states of a progress bar; a log file needs few."""
-  return 0.1 if sys.stderr.isatty() else 30
 
 
 def _begin_worker(settings: Settings, directory: pathlib.Path) -> None:

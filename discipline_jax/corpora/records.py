@@ -75,6 +75,7 @@ class Records:
 
   Attributes:
     size: instances of all draws.
+    dtype: of the ids.
   """
 
   def __init__(
@@ -91,7 +92,7 @@ class Records:
     self._sizes = [len(self._open(draw)) for draw in range(len(draws))]
     self._length = length
     self._pad_id = vocabulary.pad_id
-    self._dtype = record_dtype(len(vocabulary.tokens))
+    self.dtype = record_dtype(len(vocabulary.tokens))
     self.size = sum(self._sizes)
     self._order = lru_cache(maxsize=2)(self._shuffle)
 
@@ -166,11 +167,11 @@ class Records:
   def _read(self, draw: int, indices: np.ndarray) -> Rows:
     records = self._open(draw).__getitems__(indices.tolist())
     ids: UInt[np.ndarray, "rows length"] = np.full(
-      (len(records), self._length), self._pad_id, self._dtype
+      (len(records), self._length), self._pad_id, self.dtype
     )
     header = np.empty((len(records), _HEADER), np.int32)
     for row, record in enumerate(records):
-      numbers = np.frombuffer(record, self._dtype)
+      numbers = np.frombuffer(record, self.dtype)
       header[row] = numbers[:_HEADER]
       ids[row, : len(numbers) - _HEADER] = numbers[_HEADER:]
     return {"ids": ids, "boundary": header[:, 0], "label": header[:, 1]}

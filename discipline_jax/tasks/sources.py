@@ -27,8 +27,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from absl import logging
-from tqdm import tqdm
 
+from discipline_jax import progress
 from discipline_jax.errors import UserError
 from discipline_jax.whole_files import whole_file
 
@@ -268,7 +268,7 @@ def _download(url: str, file: BinaryIO) -> None:
       file.seek(0)
     length = response.headers.get("Content-Length")
     total = start + int(length) if length else None
-    with tqdm(
+    with progress.bar(
       total=total,
       initial=start,
       desc=url.rpartition("/")[2],

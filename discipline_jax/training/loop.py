@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
+from discipline_jax import progress
 from discipline_jax.errors import RunFailed
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.logs import MetricsLog
@@ -43,7 +42,7 @@ def run(
   log: MetricsLog,
   checkpoints: Checkpoints,
   signals: Signals,
-  examples_per_step: int,
+  work: Callable[[int], int],
   keep: Callable | None = None,
 ) -> tuple:
   """Runs updates `first_step` + 1 to `num_steps`.
@@ -55,18 +54,18 @@ def run(
     evaluate: (state, step) -> None; logs and keeps what it finds.
     tree_to_save: state -> what a checkpoint holds.
     schedule: updates made -> learning rate, for the log.
-    examples_per_step: of all replicas, for the rate.
+    work: updates made -> examples or tokens of the next one, of all replicas, for the rate.
     keep: (state, step) -> None, at the steps `every.keep`, before a checkpoint of the same step is written.
 
   Returns:
-    The state after the last step, and the median of the training examples per second (NaN for fewer than two steps).
+    The state after the last step, and the median over the updates of their work per second (NaN for fewer than two).
 
   Raises:
     RunFailed: a loss or a gradient that is not finite. Checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
   pending: tuple[int, Sequence[Mapping]] | None = None
-  seconds: list[float] = []
+  rates: list[float] = []
   clock = time.perf_counter()
 
   def settle() -> dict[str, np.ndarray]:
@@ -80,7 +79,7 @@ def run(
       name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]
     }
     now = time.perf_counter()
-    seconds.append(now - clock)
+    rates.append(work(step - 1) / (now - clock))
     clock = now
     if not all(np.isfinite(value).all() for value in values.values()):
       last = checkpoints.last_whole_step()
@@ -91,13 +90,8 @@ def run(
       )
     return values
 
-  with tqdm(
-    total=num_steps,
-    initial=first_step,
-    unit="step",
-    dynamic_ncols=True,
-    mininterval=0.1 if sys.stderr.isatty() else 30,  # seconds; a log file needs few
-    disable=jax.process_index() != 0,
+  with progress.bar(
+    total=num_steps, initial=first_step, unit="step", disable=jax.process_index() != 0
   ) as bar:
     for step in range(first_step + 1, num_steps + 1):
       state, metrics = train_step(state, step - 1)
@@ -131,5 +125,4 @@ def run(
       clock = time.perf_counter()
   checkpoints.wait()
   # The first step compiles.
-  typical = float(np.median(seconds[1:])) if len(seconds) > 1 else math.nan
-  return state, examples_per_step / typical
+  return state, float(np.median(rates[1:])) if len(rates) > 1 else math.nan

@@ -5,7 +5,6 @@ alone (Liu et al. 2019), and BERT's ablation, a left-to-right language model.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +17,10 @@ from discipline_jax.corpora.masking import MaskedBatch, Masking, mask_tokens
 from discipline_jax.models.functional import PretrainingForward
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.training.accumulation import accumulated_gradient
+from discipline_jax.training.compiler import compiler_options
+from discipline_jax.training.replicas import over_replicas
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
-from discipline_jax.training.steps import compiler_options
 
 # Streams of the seed of their own: the same seed also draws the parameters.
 _TRAINING = 0x5EED
@@ -126,7 +126,7 @@ def make_train_step(
   mesh: Mesh,
   state: TrainState,
   seed: int,
-) -> Callable[[TrainState, RowBatch], tuple[TrainState, dict]]:
+) -> jax.stages.Wrapped:
   """Compiles `(state, batch [parts, rows, length]) -> (state, metrics)`; `state` is donated.
 
   What is masked and dropped out is keyed by the seed and the number of the update. The gradient is that of the mean
@@ -137,12 +137,11 @@ def make_train_step(
     optimizer: its state must match `state`.
     objective: what is predicted.
     mesh: rows are spread over its data and fsdp axes.
-    state: of one replica; only its shapes are looked at.
+    state: only its shapes are looked at.
     seed: of masks and dropout.
   """
 
   def update(state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
-    state = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), state)
     params = state.params
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _TRAINING), state.step)
     mask_key, dropout_key = jax.random.split(key)
@@ -163,12 +162,14 @@ def make_train_step(
     metrics = objective.means(jax.tree.map(lambda x: x.sum(0), sums))
     metrics |= {"loss": loss, "grad_norm": optax.tree.norm(gradient)}
     params = optax.apply_updates(params, changes)
-    new = TrainState(state.step + 1, params, opt_state)
-    return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), (new, metrics))
+    return TrainState(state.step + 1, params, opt_state), metrics
+
+  def step(state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
+    return over_replicas(lambda state: update(state, batch), state)
 
   shardings = state_shardings(mesh, state)
   return jax.jit(
-    update,
+    step,
     donate_argnums=0,
     compiler_options=compiler_options(),
     in_shardings=(shardings, NamedSharding(mesh, PartitionSpec(None, BATCH))),
@@ -178,16 +179,15 @@ def make_train_step(
 
 def make_eval_step(
   forward: PretrainingForward, objective: Objective, mesh: Mesh, params: dict
-) -> Callable[[dict, RowBatch, np.int32], dict]:
-  """Compiles `(params, batch [rows, length], number of the batch) -> sums`, without dropout.
+) -> jax.stages.Wrapped:
+  """Compiles `(params, batch [rows, length], number of the batch) -> sums [replicas]`, without dropout.
 
   The masks of a batch of some number are always the same.
   """
 
   def evaluate(params: dict, rows: RowBatch, number: jax.Array) -> dict:
-    params = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), params)
-    key = jax.random.fold_in(jax.random.key(_EVALUATION), number)
-    return objective.sums(forward, params, rows, objective.hide(key, rows.ids), None)
+    hidden = objective.hide(jax.random.fold_in(jax.random.key(_EVALUATION), number), rows.ids)
+    return over_replicas(lambda one: objective.sums(forward, one, rows, hidden, None), params)
 
   return jax.jit(
     evaluate,

@@ -5,7 +5,6 @@ samples lie once on every device, and a batch is a set of indices into them.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,8 @@ from jaxtyping import Array, Float, Float32, Int32, UInt, UInt8
 from discipline_jax.models.functional import Forward
 from discipline_jax.tasks.features import PAD
 from discipline_jax.training.accumulation import accumulated_gradient
+from discipline_jax.training.compiler import compiler_options
+from discipline_jax.training.replicas import over_replicas
 from discipline_jax.training.sharding import BATCH, state_shardings
 from discipline_jax.training.state import TrainState
 
@@ -90,7 +91,7 @@ def make_train_step(
     }
 
   def step(state: TrainState, data: DeviceData, indices: jax.Array, length: int):
-    return _over_replicas(
+    return over_replicas(
       lambda state, lookup, seed, rows: update(state, data, lookup, seed, rows, length),
       state,
       data.lookup,
@@ -116,7 +117,7 @@ def make_eval_step(forward: Forward, mesh: Mesh, params: dict):
   """Compiles `(params, data, indices [replicas, rows], length) -> logits [replicas, rows, labels]`, without dropout."""
 
   def step(params: dict, data: DeviceData, indices: jax.Array, length: int):
-    return _over_replicas(
+    return over_replicas(
       lambda params, lookup, rows: (
         forward(params, *_inputs(data, lookup, rows, length), None).logits
       ),
@@ -158,24 +159,3 @@ def _losses(logits: Float[Array, "rows outputs"], labels: jax.Array) -> Float[Ar
   if jnp.issubdtype(labels.dtype, jnp.integer):
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
   return jnp.square(logits[:, 0] - labels)
-
-
-def _over_replicas(function: Callable, *stacked):
-  """Applies `function` to each replica of a group, side by side."""
-  if (
-    jax.tree.leaves(stacked)[0].shape[0] == 1
-  ):  # a batched product of one is slower than a product on CPU
-    # As primitives: of the hundreds of indexings that this would be, each takes a while to trace.
-    alone = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), stacked)
-    return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), function(*alone))
-  return jax.vmap(function)(*stacked)
-
-
-def compiler_options() -> dict[str, str] | None:
-  """On CPU, gives XLA's YNNPACK its reductions but not its products, which are slower than Eigen's.
-
-  The option is experimental, so it is set for the version that it was measured with, 0.10.
-  """
-  if jax.default_backend() != "cpu" or jax.__version_info__[:2] != (0, 10):
-    return None
-  return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}

@@ -9,7 +9,9 @@ import pytest
 from discipline_jax import defaults
 from discipline_jax.corpora import blocks
 from discipline_jax.corpora import prepare as module
-from discipline_jax.corpora.prepare import Prepared, prepare, summary
+from discipline_jax.corpora.prepare import prepare
+from discipline_jax.corpora.prepared import Prepared, summary
+from discipline_jax.corpora.text import read_documents
 from discipline_jax.errors import UserError
 from tests.corpora.small_text import write_text
 
@@ -134,7 +136,7 @@ def test_processes_make_what_one_would(config, monkeypatch):
   settings = blocks.Settings("en", (24, 48), 2, "next_sentence", 0.1, 0)
   own = config_path(config).with_name("own")
   own.mkdir()
-  documents = module.read_documents([config_path(config)])
+  documents = read_documents([config_path(config)])
   for number, block in enumerate(blocks.text_blocks(documents, "next_sentence")):
     blocks.write_block(number, block, settings, prepared.vocabulary, own)
   assert sorted(path.name for path in own.iterdir()) == sorted(
