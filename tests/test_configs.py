@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from configs import artificial_small
 from discipline_jax.main import main
 from tests.corpora.small_text import write_text
 from tests.runs import one_device
@@ -16,7 +17,8 @@ NAMES = sorted(
   if path.stem != "__init__"
 )
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
-TASKS = [name for name in NAMES if name not in ("quickstart", "custom", *PRETRAININGS)]
+OTHERS = ("quickstart", "artificial_small", "custom")
+TASKS = [name for name in NAMES if name not in (*OTHERS, *PRETRAININGS)]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,27 @@ def test_runs_on_small_files(name, small, tmp_path, capsys):
   parts = {part for part in result if part.startswith("test")}
   assert parts == ({"test", "test_mismatched"} if name == "glue_mnli" else {"test"})
   assert f"{name} ({result['metric']})" in capsys.readouterr().out
+
+
+def test_a_study_runs_on_small_files(small, tmp_path, capsys, monkeypatch):
+  """The very runs, in their order, for two updates each. (The quickstart is run as it is.)"""
+  monkeypatch.setenv("DISCIPLINE_DATA", str(small))
+  runs = artificial_small.get_config().runs
+  arguments = []
+  for run, config in runs.items():
+    fields = {"train.steps": 2, "train.batch_size": 8, "eval.batch_size": 8}
+    if config.mode == "pretrain":
+      fields |= {"corpus.lines": 500, "corpus.length": (32,)}
+    else:
+      fields["replicas"] = 1
+    arguments += [f"--config.runs.{run}.{field}={value}" for field, value in fields.items()]
+  with one_device():
+    code = main(["main", "--config=artificial_small", f"--workdir={tmp_path / 'run'}", *arguments])
+  output = capsys.readouterr()
+  assert code == 0, output.err
+  table = [line.split()[0] for line in output.out.splitlines() if "±" in line]
+  assert "scratch" in table
+  assert len(table) == 3
 
 
 # The others differ from one of these by numbers alone.

@@ -1,0 +1,55 @@
+"""Does pre-training without meaning help? The study of Chiang and Lee (2022) on one task, for a machine with two cores.
+
+  DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py
+  DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py:dna_splice
+
+Two BERTs of 4 x 128 are pre-trained: one on nesting brackets, one on symbols drawn alike and without order. Both, and
+the same network from scratch, are fine-tuned on a task whose files are below DIR (by default a fifth of the training
+samples of protein stability). Expected: a table of three rows. The networks of the study are 8 x 512 after 100,000
+updates: `pretrain_nesting`, `pretrain_uniform`.
+"""
+
+from discipline_jax import defaults
+
+
+def get_config(task: str = "protein_stability"):
+  return defaults.study(
+    {
+      "pretrain_nesting": _pretrain("nesting"),
+      "pretrain_uniform": _pretrain("uniform"),
+      "scratch": _finetune(task, "pretrain_nesting@0", "scratch"),  # of the same sizes
+      "uniform": _finetune(task, "pretrain_uniform", "pretrained"),
+      "nesting": _finetune(task, "pretrain_nesting", "pretrained"),
+    }
+  )
+
+
+def _pretrain(name):
+  config = defaults.pretrain()
+  config.corpus.update(name=name, lines=60_000, length=(128,), validation=0.02)
+  config.objective.kind = "mlm"
+  config.model.config.update(
+    vocab_size=1000,
+    hidden_size=128,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    intermediate_size=512,
+    max_position_embeddings=512,
+  )
+  config.train.update(
+    batch_size=32, steps=2500, phases=(1.0,), learning_rate=1e-3, warmup_steps=250
+  )
+  config.eval.update(every_steps=500, batch_size=64, max_examples=512)
+  config.checkpoint.update(every_steps=500, keep_steps=(0,))
+  return config
+
+
+def _finetune(task, checkpoint, init):
+  config = defaults.finetune()
+  config.task.update(name=task, train_fraction=0.2 if task == "protein_stability" else 1.0)
+  config.model.update(checkpoint=checkpoint, init=init)
+  config.replicas = 2
+  config.train.update(epochs=3, learning_rate=3e-4, grad_accumulation=1, warmup_steps=50)
+  config.eval.every_steps = 167
+  config.checkpoint.every_steps = 167
+  return config
