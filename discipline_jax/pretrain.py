@@ -212,6 +212,7 @@ class _Pretraining:
       elapsed = time.perf_counter() - clock
       if not measured:  # stopped between the last checkpoint and the result
         measured.update(self._measure(state.params))
+    del waited[:1]  # the first one begins to read
     numbers = self._prepared.description["statistics"]
     return {
       "mode": "pretrain",
@@ -224,9 +225,7 @@ class _Pretraining:
       "kept_steps": list(kept),
       "validation": measured,
       "tokens_per_second": None if math.isnan(tokens_per_second) else tokens_per_second,
-      "input_wait": sum(waited[1:]) / elapsed
-      if waited[1:]
-      else None,  # the first one begins to read
+      "input_wait": sum(waited) / elapsed if waited else None,
       "seconds": time.perf_counter() - started,  # of this start
       "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
       "versions": versions(),
