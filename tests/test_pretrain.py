@@ -180,6 +180,38 @@ def test_text_with_next_sentences(tmp_path, capsys):
     np.testing.assert_array_equal(first[name], value)
 
 
+def test_context_is_learnt(tmp_path, capsys):
+  """A text in which each word follows from the one before: without looking at others, 15% would be right."""
+  rng = random.Random(0)
+  words = [*"abcdefghijklmnopqrst"]
+
+  def line():
+    start = rng.randrange(len(words))
+    return " ".join((2 * words)[start : start + 14])
+
+  text = tmp_path / "text.txt"
+  text.write_text("\n\n".join("\n".join(line() for _ in range(4)) for _ in range(800)))
+  arguments = [
+    "--config.corpus.name=text",
+    f"--config.corpus.path={text}",
+    "--config.corpus.length=(32,)",
+    "--config.train.phases=(1.0,)",
+    "--config.train.grad_accumulation=1",
+    "--config.train.steps=400",
+    "--config.train.batch_size=64",
+    "--config.train.learning_rate=3e-3",
+    "--config.train.warmup_steps=50",
+    "--config.eval.every_steps=400",
+    "--config.checkpoint.every_steps=400",
+    "--config.model.config.vocab_size=73",
+    "--config.model.config.hidden_size=64",
+    "--config.model.config.num_hidden_layers=2",
+  ]
+  assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  assert result["validation"]["mlm_accuracy"] > 0.6
+
+
 def test_left_to_right_remembers_what_it_is(tmp_path, capsys):
   arguments = ["--config.objective.kind=causal", "--config.train.steps=2"]
   assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
