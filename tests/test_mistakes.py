@@ -15,7 +15,7 @@ from tests.runs import CONFIG, one_device
     ([], "no --config; try --config=configs/quickstart.py"),
     (
       ["--config=nothing.py"],
-      "no config file nothing.py; give a path, or one of: custom, dna_h3, ",
+      "no config file nothing.py; give a path, or one of: artificial_small, custom, ",
     ),
     (
       [CONFIG, "--config.train.lr=3"],

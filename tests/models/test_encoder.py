@@ -128,7 +128,7 @@ def test_some_positions_are_those_of_all():
   (_, ours), part = nnx.jit(nnx.value_and_grad(lambda one: loss(one, True), has_aux=True))(encoder)
   assert ours.shape == (4, 3, 16)
   np.testing.assert_allclose(ours, theirs, atol=1e-6)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), whole, part)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), whole, part)
 
 
 def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
