@@ -6,7 +6,7 @@
 Two BERTs of 4 x 128 are pre-trained: one on nesting brackets, one on symbols drawn alike and without order. Both, and
 the same network from scratch, are fine-tuned on a task whose files are below DIR (by default a fifth of the training
 samples of protein stability). Expected: a table of three rows. The networks of the study are 8 x 512 after 100,000
-updates: `pretrain_nesting`, `pretrain_uniform`.
+updates: `pretrain_nesting`, `pretrain_uniform`. Tasks of up to 128 tokens: later positions are not pre-trained here.
 """
 
 from discipline_jax import defaults

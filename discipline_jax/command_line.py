@@ -29,11 +29,12 @@ def exit_code(command: Callable[[], None]) -> int:
   except Stopped as stopped:
     return _fail(stopped, stopped.exit_code)
   except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error):
+    if "RESOURCE_EXHAUSTED" not in str(error) or "out of memory" not in str(error).lower():
       raise
     return _fail(
       f"the device has not enough memory ({str(error).splitlines()[0]}); raise train.grad_accumulation, lower"
-      " train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in pre-training also remat=True)",
+      " train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in pre-training also remat=True); a"
+      " run that had begun goes on with other settings only in another --workdir",
       3,
     )
   except OSError as error:

@@ -1,7 +1,7 @@
 """The two ways in which a run ends badly that are not bugs of this package.
 
-Only `main` turns them into one line and an exit code; everything else lets them pass. Any other
-exception is a defect of ours and keeps its traceback.
+`command_line` turns them into one line and an exit code, and also the system's errors (a full disk, a device without
+enough memory); everything else lets them pass. Any other exception is a defect of ours and keeps its traceback.
 """
 
 

@@ -90,7 +90,8 @@ def table(result: dict) -> str:
     "kept steps": ", ".join(map(str, result["kept_steps"])),
     "time": f"{result['seconds']:.0f} s on {result['device']}"
     + (
-      f", {result['tokens_per_second']:,.0f} tokens/s, {100 * result['input_wait']:.1f}% of it waiting for input"
+      f", {result['tokens_per_second']:,.0f} tokens/s, at most"
+      f" {100 * result['input_wait']:.1f}% of it waiting for input"
       if result["tokens_per_second"]
       else ""
     ),
@@ -160,7 +161,7 @@ class _Pretraining:
       nonlocal running
       clock = time.perf_counter()
       batch = next(batches)
-      # The device waits only where it has nothing left to do.
+      # The device waits only where it has nothing left to do; since when is not known, so this is the most.
       is_idle = all(value.is_ready() for value in running.values())
       waited.append(time.perf_counter() - clock if is_idle else 0)
       state, running = compiled[batch.ids.shape[-1]](state, batch)
@@ -175,6 +176,8 @@ class _Pretraining:
       measured.update(self._measure(state.params))
       log.write(step, "validation", 0, **measured)
 
+    # A new run is compiled before it is claimed: too little memory leaves the workdir to the corrected run.
+    compiled = self._compile()
     initial = None if run.is_claimed() else self._initial_state()
     run.claim()
     with contextlib.closing(Checkpoints(run.path / "checkpoints")) as checkpoints:
@@ -185,7 +188,6 @@ class _Pretraining:
       del saved, initial
       if first_step == 0 and 0 in kept:
         keep(state, 0)
-      compiled = self._compile(first_step)
       batches = self._batches(first_step)
       clock = time.perf_counter()
       with contextlib.closing(MetricsLog(run.path, first_step)) as log:
@@ -235,8 +237,11 @@ class _Pretraining:
     """That of the update after `step` ones."""
     return next(phase for phase in self._phases if step < phase.last)
 
-  def _compile(self, first_step: int) -> dict[int, jax.stages.Compiled]:
-    """The step of every phase to come, by length: one that does not fit into memory is known now, not after days."""
+  def _compile(self) -> dict[int, jax.stages.Compiled]:
+    """The step of every phase, by length: a TPU's compiler tells now, not after days, which does not fit into memory.
+
+    Other devices know it only when they come to it.
+    """
     config = self._config
     parts = config.train.grad_accumulation
     lead = (parts, config.train.batch_size // parts)
@@ -245,8 +250,7 @@ class _Pretraining:
       numbers = jnp.zeros(lead, jnp.int32)
       return RowBatch(jnp.zeros((*lead, length), self._records[length].dtype), numbers, numbers)
 
-    lengths = [phase.length for phase in self._phases if phase.last > first_step]
-    batches = {length: jax.eval_shape(partial(blank, length)) for length in lengths}
+    batches = {length: jax.eval_shape(partial(blank, length)) for length in self._records}
     return {
       length: self._train_step.lower(self._shapes, batch).compile()
       for length, batch in batches.items()
@@ -301,7 +305,7 @@ class _Pretraining:
       }
       batch = RowBatch(**{name: put(values, sharding) for name, values in part.items()})
       for name, value in self._eval_step(params, batch, np.int32(number)).items():
-        total[name] = total.get(name, 0.0) + float(value[0])
+        total[name] = total.get(name, 0.0) + float(np.asarray(value)[0])
     return {name: float(value) for name, value in self._objective.means(total).items()}
 
   def _keep(self, directory: pathlib.Path, params: dict) -> None:

@@ -235,7 +235,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
       assert np.isfinite(value).all()
 
 
-def test_a_second_phase_without_memory_is_known_at_once(tmp_path, capsys, monkeypatch):
+def test_all_phases_are_compiled_before_anything_is_written(tmp_path, capsys, monkeypatch):
   compile_step, calls = jax.stages.Lowered.compile, itertools.count(1)
 
   def full(lowered, *args, **settings):
@@ -252,7 +252,10 @@ def test_a_second_phase_without_memory_is_known_at_once(tmp_path, capsys, monkey
   assert last_line.startswith(
     "error: the device has not enough memory (RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.); raise train."
   )
-  assert not (tmp_path / "run" / "metrics.jsonl").exists(), "an update was made before"
+  assert not (tmp_path / "run" / "config.json").exists(), (
+    "the workdir does not take the corrected run"
+  )
+  assert in_process(tmp_path / "run", "--config.train.grad_accumulation=4") == 0
 
 
 def test_weights_in_parts_are_kept_whole(tmp_path):

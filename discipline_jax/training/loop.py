@@ -124,5 +124,5 @@ def run(
         raise Stopped(stop, step)
       clock = time.perf_counter()
   checkpoints.wait()
-  # The first step compiles.
+  # The first one begins to read, and may compile.
   return state, float(np.median(rates[1:])) if len(rates) > 1 else math.nan

@@ -137,7 +137,7 @@ def make_train_step(
     optimizer: its state must match `state`.
     objective: what is predicted.
     mesh: rows are spread over its data and fsdp axes.
-    state: only its shapes are looked at.
+    state: of one replica; only its shapes are looked at.
     seed: of masks and dropout.
   """
 
