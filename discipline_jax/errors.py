@@ -1,13 +1,23 @@
-"""The two ways in which a run ends badly that are not bugs of this package.
+"""The ways in which a run ends early that are not bugs of this package.
 
-`command_line` turns them into one line and an exit code, and also the system's errors (a full disk, a device without
-enough memory); everything else lets them pass. Any other exception is a defect of ours and keeps its traceback.
+`command_line` turns them into one line and an exit code. It does the same with a full disk, a place that may not be
+written, and a device without enough memory. Every other exception is a bug of ours and keeps its traceback.
 """
+
+import signal
 
 
 class UserError(ValueError):
-  """A mistake of the user's: the message says what, where and what to do (exit code 2)."""
+  """A mistake of the user: the message says what is wrong, where, and what to do (exit code 2)."""
 
 
 class RunFailed(RuntimeError):
-  """The run could not go on: loss not finite, disk full (exit code 3). The last good checkpoint is kept."""
+  """The run could not continue: loss not finite, disk full (exit code 3). The last good checkpoint is kept."""
+
+
+class Stopped(Exception):
+  """A signal ended the run after a checkpoint; the same command resumes it (exit code 130 or 75)."""
+
+  def __init__(self, signum: int, step: int):
+    super().__init__(f"stopped at step {step}, which is saved; run the same command to resume")
+    self.exit_code = 130 if signum == signal.SIGINT else 75

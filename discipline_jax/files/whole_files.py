@@ -1,4 +1,4 @@
-"""Files that are at their place once they are whole, and never in part."""
+"""Writes files so that nobody ever sees half of one, even if the process is killed."""
 
 import contextlib
 import os
@@ -10,11 +10,14 @@ from typing import IO, Any
 
 @contextlib.contextmanager
 def whole_file(path: pathlib.Path, *, text: bool = False) -> Iterator[IO[Any]]:
-  """A file to write that takes its place, and that of what is there, when the block ends; nothing does if it fails.
+  """Opens a file for writing that appears at `path` when the block ends.
+
+  It is written to a temporary file beside `path`, which then replaces `path`. If the block fails, `path` stays as it
+  was, and the temporary file is deleted. Only a killed process leaves its temporary file behind.
 
   Args:
-    path: its place, in a directory that exists.
-    text: UTF-8 with lines that end as they are written; else bytes.
+    path: of the file, in a directory that exists.
+    text: True writes text as UTF-8, with the line ends that are given; False writes bytes.
   """
   part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
   try:

@@ -1,4 +1,4 @@
-"""Progress bars that draw often on a terminal, and seldom into a log file."""
+"""Progress bars, which are redrawn often on a terminal and rarely in a log file."""
 
 import sys
 from collections.abc import Iterable
@@ -7,6 +7,6 @@ from tqdm import tqdm
 
 
 def bar(iterable: Iterable | None = None, **settings) -> tqdm:
-  """tqdm's bar, with tqdm's settings."""
+  """Returns a progress bar of tqdm; `settings` are the arguments of `tqdm.tqdm`."""
   interval = 0.1 if sys.stderr.isatty() else 30  # seconds
   return tqdm(iterable, dynamic_ncols=True, mininterval=interval, **settings)

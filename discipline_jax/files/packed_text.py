@@ -1,4 +1,4 @@
-"""Lines of text files, plain or packed, with messages that say where a file is broken."""
+"""Reads the lines of plain and compressed text files; errors name the file and the line."""
 
 import gzip
 import lzma
@@ -13,7 +13,7 @@ _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def kind_of(path: pathlib.Path) -> str:
-  """The suffix of what is packed, or of the plain file, in lower case: `.csv` of `a.CSV.gz`."""
+  """Returns a file's suffix in lower case, without that of its compression: ".csv" for `a.csv` and `a.CSV.gz`."""
   suffixes = [suffix.lower() for suffix in path.suffixes]
   if suffixes and suffixes[-1] in _OPEN:
     suffixes.pop()
@@ -21,14 +21,14 @@ def kind_of(path: pathlib.Path) -> str:
 
 
 def lines(path: pathlib.Path, remedy: str) -> Iterator[str]:
-  """Yields the lines with their ends; a file that ends in .gz or .xz is unpacked on the way.
+  """Yields the lines of a text file with their line ends; decompresses a file that ends in .gz or .xz.
 
   Args:
     path: of the file.
-    remedy: what to do where it cannot be opened.
+    remedy: what the user can do if the file cannot be opened; the message ends with it.
 
   Raises:
-    UserError: it cannot be opened, is not whole, or is not UTF-8, with the line.
+    UserError: the file cannot be opened, is not complete, or is not UTF-8 (the message gives the line).
   """
   suffix = path.suffix.lower()
   try:
