@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX, from and to Hugging Face's checkpoints."""
+"""BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX. They are read from, and written to, Hugging Face's checkpoints."""
 
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder, EncoderOutput

@@ -1,8 +1,8 @@
-"""Sizes and switches of an encoder, under Hugging Face's names, read from a `config.json`.
+"""Sizes and options of an encoder, with Hugging Face's names, read from a `config.json`.
 
-BERT, RoBERTa, ALBERT and PLUS-TFM are one network here. What sets them apart is told by `ModelConfig`: where positions
-begin or that they are sinusoids, how wide the embeddings are, which layers share weights, how they are normalized, what
-is dropped out, and whether the first position is pooled.
+One network serves BERT, RoBERTa, ALBERT and PLUS-TFM. `ModelConfig` holds their differences: the first position or
+sinusoidal positions, the width of the embeddings, the layers that share weights, the normalization, the dropout, and
+the pooler.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from typing import Any
 from discipline_jax.errors import UserError
 from discipline_jax.models.layers import ACTIVATIONS
 
-# What transformers takes for a field that a config.json of the family leaves out, where it differs from BERT's.
+# Defaults of transformers that differ from BERT's, for fields that a config.json leaves out.
 _DEFAULTS: dict[str, dict[str, Any]] = {
   "bert": {},
   "roberta": {"vocab_size": 50265, "pad_token_id": 1},
@@ -33,15 +33,15 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
   "plus_tfm": {"vocab_size": 25, "max_position_embeddings": 515},
 }
 FAMILIES = tuple(_DEFAULTS)
-# ALBERT's own name for it.
+# ALBERT's name of the field `classifier_dropout`.
 _CLASSIFIER_DROPOUT = {"albert": "classifier_dropout_prob"}
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-  """The fields of a Hugging Face `config.json` that change what the network computes.
+  """The fields of a Hugging Face `config.json` that affect the computation.
 
-  The defaults are those of bert-base-uncased (Devlin et al. 2019).
+  The defaults describe bert-base-uncased (Devlin et al. 2019).
   """
 
   model_type: str = "bert"
@@ -53,56 +53,55 @@ class ModelConfig:
   hidden_act: str = "gelu"
   hidden_dropout_prob: float = 0.1
   attention_probs_dropout_prob: float = 0.1
-  classifier_dropout: float | None = None  # None: hidden_dropout_prob, as in transformers
+  classifier_dropout: float | None = None  # None means hidden_dropout_prob, as in transformers
   max_position_embeddings: int = 512
   type_vocab_size: int = 2
   initializer_range: float = 0.02
   layer_norm_eps: float = 1e-12
   pad_token_id: int = 0
-  embedding_size: int | None = None  # ALBERT's factorised embeddings; None: hidden_size
-  num_hidden_groups: int | None = None  # ALBERT's layers of a group share weights; None: none do
-  inner_group_num: int = 1  # ALBERT's layers that a group is
-  is_decoder: bool = (
-    False  # True: a position sees none that follows it, in BERT's left-to-right models
-  )
+  embedding_size: int | None = None  # of ALBERT's factorised embeddings; None means hidden_size
+  num_hidden_groups: int | None = None  # ALBERT's groups share weights; None means no sharing
+  inner_group_num: int = 1  # number of layers in one of ALBERT's groups
+  is_decoder: bool = False  # True for a left-to-right BERT: no position sees a later one
 
   @property
   def summary(self) -> str:
+    """Returns the family and the size in a few words, for messages."""
     return f"{self.model_type} {self.num_hidden_layers} x {self.hidden_size}"
 
   @property
   def embedding_features(self) -> int:
-    """Width of the embeddings."""
+    """Returns the width of the embeddings."""
     return self.hidden_size if self.embedding_size is None else self.embedding_size
 
   @property
   def first_position(self) -> int:
-    """Row of the position table that the first token takes: RoBERTa's follows that of padding."""
+    """Returns the row of the position table for the first token; RoBERTa's is the one after the padding's row."""
     return self.pad_token_id + 1 if self.model_type == "roberta" else 0
 
   @property
   def has_sinusoids(self) -> bool:
-    """Whether positions are sinusoids (Vaswani et al. 2017) and not a table."""
+    """Tells whether positions are sinusoids (Vaswani et al. 2017) instead of a trained table."""
     return self.model_type == "plus_tfm"
 
   @property
   def normalizes_by_root(self) -> bool:
-    """Whether LayerNorm divides by the root of the standard deviation, as PLUS-TFM does."""
+    """Tells whether LayerNorm divides by the square root of the standard deviation, as in PLUS-TFM."""
     return self.model_type == "plus_tfm"
 
   @property
   def has_pooler(self) -> bool:
-    """Whether the family has a dense layer on the first position; heads read the position itself otherwise."""
+    """Tells whether there is a pooler, a dense layer on the first position; if not, heads read the position itself."""
     return self.model_type != "plus_tfm"
 
   @property
   def max_length(self) -> int:
-    """The most tokens that a row of a batch may have."""
+    """Returns the largest number of tokens in a row of a batch."""
     return self.max_position_embeddings - self.first_position
 
   @property
   def layer_order(self) -> list[int]:
-    """Which of the network's own layers are run, one after the other: ALBERT's come again and again."""
+    """Returns the indices of the layers in the order in which they run; ALBERT runs the same layer several times."""
     groups, inner = self.num_hidden_groups or self.num_hidden_layers, self.inner_group_num
     return [
       depth * groups // self.num_hidden_layers * inner + layer
@@ -112,17 +111,17 @@ class ModelConfig:
 
   @property
   def feed_forward_dropout_prob(self) -> float:
-    """ALBERT drops nothing out after the feed-forward network (Lan et al. 2020, section 4.7)."""
+    """Returns the dropout rate after the feed-forward network; ALBERT has none (Lan et al. 2020, section 4.7)."""
     return 0.0 if self.model_type == "albert" else self.hidden_dropout_prob
 
   @property
   def classifier_dropout_prob(self) -> float:
-    """Of the input of a head; by default that of the hidden states, as in transformers."""
+    """Returns the dropout rate of a head's input; by default it is `hidden_dropout_prob`, as in transformers."""
     rate = self.classifier_dropout
     return self.hidden_dropout_prob if rate is None else rate
 
   def to_dict(self) -> dict[str, Any]:
-    """The fields of a `config.json`, as `from_dict` reads them and transformers too."""
+    """Returns the fields of a `config.json` that `from_dict` and transformers can read."""
     fields = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
     if self.model_type in _CLASSIFIER_DROPOUT and "classifier_dropout" in fields:
       fields[_CLASSIFIER_DROPOUT[self.model_type]] = fields.pop("classifier_dropout")
@@ -134,11 +133,11 @@ class ModelConfig:
 
   @classmethod
   def from_dict(cls, fields: Mapping[str, Any], where: str) -> "ModelConfig":
-    """Keeps the fields this class knows, and refuses what would silently compute something else.
+    """Makes a config from fields; ignores unknown fields, and refuses options that are not implemented.
 
     Args:
       fields: a parsed `config.json`, or the `model.config` of a run.
-      where: the file or flag the fields came from, for messages.
+      where: the file or flag that the fields come from, for messages.
 
     Raises:
       UserError: another architecture, an option that is not implemented, or an impossible size.
@@ -146,7 +145,7 @@ class ModelConfig:
     model_type = fields.get("model_type")
     if model_type not in FAMILIES:
       raise UserError(
-        f"model_type {model_type!r}, {where}, is not one of: {', '.join(FAMILIES)}; give a checkpoint of these"
+        f"model_type {model_type!r}, {where}, is not one of: {', '.join(FAMILIES)}; give a checkpoint of one of these"
       )
     refused = {
       "position_embedding_type": fields.get("position_embedding_type", "absolute") != "absolute",
@@ -165,19 +164,22 @@ class ModelConfig:
     own_name = _CLASSIFIER_DROPOUT.get(model_type, "classifier_dropout")
     if own_name in fields:
       given["classifier_dropout"] = fields[own_name]
-    config = cls(**_DEFAULTS[model_type] | given)
-    config._check(where)
+    values = _DEFAULTS[model_type] | given
+    cls._check_values(values, where)
+    config = cls(**values)
+    config._check_sizes(where)
     return config
 
-  def _check(self, where: str) -> None:
-    for field in dataclasses.fields(self):
-      value = getattr(self, field.name)
+  @classmethod
+  def _check_values(cls, values: Mapping[str, Any], where: str) -> None:
+    for field in dataclasses.fields(cls):
+      value = values.get(field.name, field.default)
       is_number = isinstance(value, int | float) and not isinstance(value, bool)
       least = 0 if field.name == "pad_token_id" else 1
       is_size = field.type is int or (field.type == int | None and value is not None)
       if is_size and not (is_number and isinstance(value, int) and value >= least):
         raise UserError(
-          f"{field.name} = {value!r}, {where}, is not an integer from {least} on; correct it"
+          f"{field.name} = {value!r}, {where}, is not an integer of at least {least}; correct it"
         )
       if "dropout" in field.name and value is not None and not (is_number and 0 <= value < 1):
         raise UserError(f"{field.name} = {value!r}, {where}, is not in [0, 1); correct it")
@@ -185,6 +187,13 @@ class ModelConfig:
         is_number and 0 < value < 1
       ):
         raise UserError(f"{field.name} = {value!r}, {where}, is not in (0, 1); correct it")
+    if values.get("hidden_act", "gelu") not in ACTIVATIONS:
+      raise UserError(
+        f"hidden_act {values['hidden_act']!r}, {where}, is not one of: {', '.join(ACTIVATIONS)};"
+        " give a checkpoint with one of these"
+      )
+
+  def _check_sizes(self, where: str) -> None:
     if self.hidden_size % self.num_attention_heads:
       raise UserError(
         f"hidden_size {self.hidden_size}, {where}, is not a multiple of num_attention_heads"
@@ -193,21 +202,17 @@ class ModelConfig:
     groups = self.num_hidden_groups or self.num_hidden_layers
     if groups > self.num_hidden_layers:
       raise UserError(
-        f"num_hidden_groups = {groups}, {where}, is more than num_hidden_layers = {self.num_hidden_layers}; lower it"
+        f"num_hidden_groups = {groups}, {where}, is more than num_hidden_layers = {self.num_hidden_layers}; reduce it"
       )
     if self.max_length < 1:
       raise UserError(
-        f"max_position_embeddings = {self.max_position_embeddings}, {where}, leaves no position, since the first is"
-        f" {self.first_position}; correct it"
-      )
-    if self.hidden_act not in ACTIVATIONS:
-      raise UserError(
-        f"hidden_act {self.hidden_act!r}, {where}, is not one of: {', '.join(ACTIVATIONS)}"
+        f"max_position_embeddings = {self.max_position_embeddings}, {where}, leaves no position, because the first is"
+        f" {self.first_position}; increase it"
       )
 
 
 def read_config(directory: pathlib.Path) -> ModelConfig:
-  """Reads `directory/config.json`; raises UserError where it is missing, or another architecture's."""
+  """Reads `directory/config.json`; raises UserError if it is missing, broken, or of another architecture."""
   path = directory / "config.json"
   try:
     fields = json.loads(path.read_text(encoding="utf-8"))

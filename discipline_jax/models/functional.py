@@ -1,4 +1,4 @@
-"""A model as a pure function of its parameters, which is what `jax.jit`, `jax.grad` and `jax.vmap` want."""
+"""Turns a model into a pure function of its parameters, for `jax.jit`, `jax.grad` and `jax.vmap`."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,27 +6,30 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float32
 
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import Classifier, ClassifierConfig, Head
+from discipline_jax.models.heads import ClassifierConfig, Head
 from discipline_jax.models.hilbert_cnn import HilbertCNN
 from discipline_jax.models.key_stream import key_stream
+from discipline_jax.models.platform import Platform
 from discipline_jax.models.pretraining import Pretraining, PretrainingOutput
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ForwardOutput:
-  """What a model gives for a batch.
+  """The outputs of a model for one batch.
 
   Attributes:
-    logits: of each row.
-    penalty: what the model itself adds to the training loss.
-    statistics: the new values of parameters that no gradient moves: the averages of batch normalization.
+    logits: the head's scores: [batch, num_labels] of a `Classifier`, [batch, length, num_labels] of a
+      `TokenClassifier`, [batch, length, 2] of a `Span` and [batch, choices] of a `MultipleChoice`.
+    penalty: a term that the model adds to the training loss (Hilbert-CNN's L2 term), else 0.
+    statistics: new values of the parameters that are not trained by gradients: batch normalization's averages.
   """
 
-  logits: Float32[Array, "batch num_labels"]
+  logits: Float32[Array, "*batch scores"]
   penalty: Float32[Array, ""] | float
   statistics: dict
 
@@ -43,10 +46,23 @@ PretrainingForward = Callable[
 
 
 def classifier_function(
-  config: ClassifierConfig, head: Classifier, dtype: jnp.dtype = jnp.float32
+  config: ClassifierConfig,
+  head: Head,
+  dtype: DTypeLike = jnp.float32,
+  platform: Platform | None = None,
 ) -> Forward:
-  """The classifier of these sizes; `params` are as `models.initialise.initial_params` gives them."""
-  with_params = _model_of(config, head, dtype)
+  """Returns a model with a task head as a pure function of its parameters.
+
+  Args:
+    config: sizes of the encoder.
+    head: a head of `models.heads`.
+    dtype: dtype of the arithmetic; parameters are float32.
+    platform: the devices that the program is compiled for; None means JAX's default device.
+
+  Returns:
+    A function of `params` (as `models.initialise.initial_params` returns them) and a batch.
+  """
+  with_params = _model_of(config, head, dtype, platform)
 
   def forward(
     params: dict,
@@ -71,10 +87,13 @@ def classifier_function(
 
 
 def pretraining_function(
-  config: ModelConfig, head: Pretraining, dtype: jnp.dtype = jnp.float32
+  config: ModelConfig,
+  head: Pretraining,
+  dtype: DTypeLike = jnp.float32,
+  platform: Platform | None = None,
 ) -> PretrainingForward:
-  """The model with the heads that it is pre-trained with."""
-  with_params = _model_of(config, head, dtype)
+  """Returns a model with its pre-training heads as a pure function; see `classifier_function` for the arguments."""
+  with_params = _model_of(config, head, dtype, platform)
 
   def forward(
     params: dict,
@@ -95,11 +114,17 @@ def pretraining_function(
   return forward
 
 
-def _model_of(config, head: Head, dtype: jnp.dtype) -> Callable[[dict], nnx.Module]:
-  """A function that makes the model out of its parameters."""
-  graph, abstract = nnx.split(
-    nnx.eval_shape(lambda: head.build(config, rngs=key_stream(jax.random.key(0)), dtype=dtype))
+def _model_of(
+  config, head: Head, dtype: DTypeLike, platform: Platform | None
+) -> Callable[[dict], nnx.Module]:
+  """Returns a function that makes the model from its parameters."""
+  model = nnx.eval_shape(
+    lambda: head.build(config, rngs=key_stream(jax.random.key(0)), dtype=dtype)
   )
+  # Hilbert-CNN is the same on all platforms.
+  if platform is not None and not isinstance(model, HilbertCNN):
+    model.set_attributes(platform=platform)
+  graph, abstract = nnx.split(model)
 
   def with_params(params: dict) -> nnx.Module:
     state = nnx.State(abstract)

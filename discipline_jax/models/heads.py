@@ -1,33 +1,41 @@
-"""What is put on an encoder to classify: rows, tokens, spans and choices.
+"""Heads on an encoder that classify rows, tokens, spans and choices.
 
-A head is asked for by a small dataclass, whose `build` makes the module. Its parameters have the names of BERT's
-checkpoints, with the encoder's below `base_model`. All modules are called like `Encoder`, and return float32.
+A small dataclass describes a head, and its `build` makes the module of encoder and head. The parameters have the
+names of BERT's checkpoints; those of the encoder are below `base_model`. All modules take the inputs of `Encoder`, and
+return float32.
 """
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, Int
 
+from discipline_jax.models.attention import AttentionMask
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.hilbert_cnn import HilbertCNN, HilbertConfig
+from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import Linear, dropout, split_key
 
-# What a `Classifier` can be built of.
+# A `Classifier` can have either encoder.
 ClassifierConfig = ModelConfig | HilbertConfig
 
 
+@runtime_checkable
 class Head(Protocol):
-  """Asks `models.load` for a model with a head."""
+  """The description of a head, which `models.load` takes."""
 
   def build(
-    self, config: ModelConfig, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
+    self, config: ClassifierConfig, *, rngs: Rngs, dtype: DTypeLike = jnp.float32
   ) -> nnx.Module:
-    """The model with all weights drawn."""
+    """Returns the model with random weights; only `Classifier` takes a `HilbertConfig`."""
+
+  def __hash__(self) -> int:
+    """Returns a hash, because compiled programs are cached by their head."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Classifier:
   """A classifier of rows, or a regressor.
 
   Attributes:
-    num_labels: number of classes; 1 for a value.
+    num_labels: number of classes; 1 for a regressor.
   """
 
   num_labels: int
@@ -62,7 +70,7 @@ class TokenClassifier:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """The start and the end of an answer in a text."""
+  """A head that finds the start and the end of an answer in a text."""
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "SpanClassifier":
     return SpanClassifier(config, rngs=rngs, dtype=dtype)
@@ -70,17 +78,20 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class MultipleChoice:
-  """A score for each of some choices."""
+  """A head that gives a score to each of several choices."""
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "ChoiceClassifier":
     return ChoiceClassifier(config, rngs=rngs, dtype=dtype)
 
 
 class SequenceClassifier(nnx.Module):
-  """Dropout and a dense layer on the pooled output; RoBERTa has a dense layer of its own before it, PLUS-TFM none."""
+  """Dropout and a dense layer on the pooled output.
+
+  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself.
+  """
 
   def __init__(
-    self, config: ModelConfig, num_labels: int, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
+    self, config: ModelConfig, num_labels: int, *, rngs: Rngs, dtype: DTypeLike = jnp.float32
   ):
     pools = config.model_type != "roberta"
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=pools)
@@ -94,7 +105,7 @@ class SequenceClassifier(nnx.Module):
     self,
     ids: Int[Array, "batch length"],
     *,
-    attention_mask: Int[Array, "batch length"] | None = None,
+    attention_mask: AttentionMask | None = None,
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch num_labels"]:
@@ -113,9 +124,9 @@ class SequenceClassifier(nnx.Module):
 
 
 class FirstPosition(nnx.Module):
-  """RoBERTa's classifier of rows."""
+  """RoBERTa's classifier of rows: two dense layers with dropout on the first position."""
 
-  def __init__(self, config: ModelConfig, num_labels: int, rngs: nnx.Rngs):
+  def __init__(self, config: ModelConfig, num_labels: int, rngs: Rngs):
     self.dense = _linear(config, config.hidden_size, rngs)
     self.out_proj = _linear(config, num_labels, rngs)
     self.dropout_rate = config.classifier_dropout_prob
@@ -130,7 +141,7 @@ class PositionClassifier(nnx.Module):
   """Dropout and a dense layer on every position."""
 
   def __init__(
-    self, config: ModelConfig, num_labels: int, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
+    self, config: ModelConfig, num_labels: int, *, rngs: Rngs, dtype: DTypeLike = jnp.float32
   ):
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=False)
     self.classifier = _linear(config, num_labels, rngs)
@@ -141,7 +152,7 @@ class PositionClassifier(nnx.Module):
     self,
     ids: Int[Array, "batch length"],
     *,
-    attention_mask: Int[Array, "batch length"] | None = None,
+    attention_mask: AttentionMask | None = None,
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch length num_labels"]:
@@ -156,9 +167,9 @@ class PositionClassifier(nnx.Module):
 
 
 class SpanClassifier(nnx.Module):
-  """A dense layer on every position: how likely an answer starts, and ends, there."""
+  """A dense layer on every position, whose two outputs score it as the start and as the end of an answer."""
 
-  def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32):
+  def __init__(self, config: ModelConfig, *, rngs: Rngs, dtype: DTypeLike = jnp.float32):
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=False)
     self.qa_outputs = _linear(config, 2, rngs)
 
@@ -166,7 +177,7 @@ class SpanClassifier(nnx.Module):
     self,
     ids: Int[Array, "batch length"],
     *,
-    attention_mask: Int[Array, "batch length"] | None = None,
+    attention_mask: AttentionMask | None = None,
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch length 2"]:
@@ -180,12 +191,12 @@ class SpanClassifier(nnx.Module):
 
 
 class ChoiceClassifier(nnx.Module):
-  """A score from the pooled output of each choice."""
+  """Dropout and a dense layer on the pooled output of each choice."""
 
-  def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32):
+  def __init__(self, config: ModelConfig, *, rngs: Rngs, dtype: DTypeLike = jnp.float32):
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype)
     self.classifier = _linear(config, 1, rngs)
-    # transformers' RobertaForMultipleChoice does not ask for the classifier's own.
+    # transformers' RobertaForMultipleChoice does not use the field classifier_dropout.
     self.dropout_rate = (
       config.hidden_dropout_prob
       if config.model_type == "roberta"
@@ -196,7 +207,9 @@ class ChoiceClassifier(nnx.Module):
     self,
     ids: Int[Array, "batch choices length"],
     *,
-    attention_mask: Int[Array, "batch choices length"] | None = None,
+    attention_mask: Bool[Array, "batch choices length"]
+    | Int[Array, "batch choices length"]
+    | None = None,
     token_type_ids: Int[Array, "batch choices length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch choices"]:
@@ -216,11 +229,11 @@ class ChoiceClassifier(nnx.Module):
 
 
 def encoder_of(model: nnx.Module) -> Encoder:
-  """The encoder of a model with or without a head."""
+  """Returns the encoder of a model with or without a head."""
   encoder = model if isinstance(model, Encoder) else getattr(model, "base_model", None)
   assert isinstance(encoder, Encoder)
   return encoder
 
 
-def _linear(config: ModelConfig, out_features: int, rngs: nnx.Rngs) -> Linear:
+def _linear(config: ModelConfig, out_features: int, rngs: Rngs) -> Linear:
   return Linear(config.hidden_size, out_features, std=config.initializer_range, rngs=rngs)

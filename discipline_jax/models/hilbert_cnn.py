@@ -1,9 +1,9 @@
-"""Hilbert-CNN, a network made for DNA (Yin et al. 2018, "An image representation based convolutional network for DNA
-classification"), as its authors' code has it.
+"""Hilbert-CNN, a network for DNA (Yin et al. 2018, "An image representation based convolutional network for DNA
+classification"), which follows its authors' code.
 
-The 4-letter words of a sequence are laid along a Hilbert curve as the pixels of an image, which a small convolutional
-network reads. A pixel is one-hot over the 256 words, and 0 where there is no word: behind the end of the sequence, and
-where a word holds an ambiguity code. (The authors' code first fills the image with -1, but then replaces it all.)
+The 4-letter words of a sequence become the pixels of an image, along a Hilbert curve, and a small convolutional network
+reads the image. A pixel is one-hot over the 256 words. It is 0 if it has no word: after the end of the sequence, and
+for a word with an ambiguity code. (The authors' code first fills the image with -1, but then overwrites all of it.)
 """
 
 import dataclasses
@@ -13,27 +13,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
+from discipline_jax.models.attention import AttentionMask
+from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import hash_bits, split_key
 
 NUCLEOTIDES = "ACGT"
-_WORD = 4  # letters
+_WORD = 4  # letters in a word
 _NUM_WORDS = len(NUCLEOTIDES) ** _WORD
 _HEIGHT, _WIDTH = 16, 32  # the upper half of a curve of order 32
-_L2 = 1.5 * 5e-4  # of the kernels' squared norm, halved
-_ALPHA = -1.7580993408473766  # what SELU tends to on the left
+_L2 = 1.5 * 5e-4  # factor of half the kernels' squared norm
+_ALPHA = -1.7580993408473766  # limit of SELU at minus infinity
 
 
 @dataclasses.dataclass(frozen=True)
 class HilbertConfig:
-  """What the network is told; its sizes are fixed.
+  """The options of the network, whose sizes are fixed.
 
   Attributes:
-    tokens: of the vocabulary, by id.
-    vocab_size: rows of the table of letters.
-    dropout: share of the features that alpha dropout takes before each dense layer. The authors' code has one of
-      0.5, but never switches it on.
+    tokens: tokens of the vocabulary, in the order of their ids.
+    vocab_size: number of rows in the table of letters.
+    dropout: rate of alpha dropout before each dense layer. The authors' code has a rate of 0.5, but never turns
+      dropout on.
+    model_type: name of the family, as in `ModelConfig`.
   """
 
   tokens: tuple[str, ...]
@@ -43,19 +47,20 @@ class HilbertConfig:
 
   @property
   def max_length(self) -> int:
-    """The most tokens that a row of a batch may have: as many words as pixels, and [CLS] and [SEP]."""
+    """Returns the largest number of tokens in a row of a batch: one word for each pixel, and [CLS] and [SEP]."""
     return _HEIGHT * _WIDTH + _WORD - 1 + 2
 
   @property
   def summary(self) -> str:
+    """Returns the name of the family, for messages."""
     return self.model_type
 
 
 class HilbertCNN(nnx.Module):
-  """A classifier of DNA, called like `heads.SequenceClassifier`."""
+  """A classifier of DNA, with the inputs and outputs of `heads.SequenceClassifier`."""
 
   def __init__(
-    self, config: HilbertConfig, num_labels: int, *, rngs: nnx.Rngs, dtype: jnp.dtype = jnp.float32
+    self, config: HilbertConfig, num_labels: int, *, rngs: Rngs, dtype: DTypeLike = jnp.float32
   ):
     self.base_model = Trunk(config, rngs, dtype)
     self.classifier = DenseLayers(num_labels, config.dropout, rngs, dtype)
@@ -64,17 +69,19 @@ class HilbertCNN(nnx.Module):
     self,
     ids: Int[Array, "batch length"],
     *,
-    attention_mask: Int[Array, "batch length"] | None = None,
+    attention_mask: AttentionMask | None = None,
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch num_labels"]:
-    """Logits; in training (with a `dropout_key`) batch normalization is over the batch, and its averages move on.
+    """Returns the logits.
+
+    In training, batch normalization uses the statistics of the batch, and updates its running averages.
 
     Args:
-      ids: rows of the table of letters, with [CLS] first.
-      attention_mask: a row without a token is an empty place: batch normalization leaves it out.
+      ids: token ids, which are rows of the table of letters; [CLS] is the first.
+      attention_mask: 1 or True for tokens. A row without tokens fills up the batch: batch normalization ignores it.
       token_type_ids: not used.
-      dropout_key: one PRNG key; None for evaluation.
+      dropout_key: one PRNG key in training; None in evaluation.
     """
     del token_type_ids
     rows = None
@@ -84,16 +91,16 @@ class HilbertCNN(nnx.Module):
     return self.classifier(x, dropout_key).astype(jnp.float32)
 
   def penalty(self) -> jax.Array:
-    """The L2 term of the training loss, over the kernels of all convolutions."""
+    """Returns the L2 term of the training loss, over the kernels of all convolutions."""
     leaves = jax.tree.leaves(nnx.state(self, nnx.Param))
     squares = [jnp.square(kernel).sum() for kernel in leaves if kernel.ndim == 4]
     return 0.5 * _L2 * jnp.stack(squares).sum()
 
 
 class Trunk(nnx.Module):
-  """From ids to 64 features."""
+  """The convolutional part of the network, from ids to 64 features."""
 
-  def __init__(self, config: HilbertConfig, rngs: nnx.Rngs, dtype: jnp.dtype):
+  def __init__(self, config: HilbertConfig, rngs: Rngs, dtype: DTypeLike):
     self.embeddings = Letters(config)
     self.words = WordConvolution(7, 64, rngs, dtype)
     self.convolution = _convolution(5, 64, 64, rngs, dtype)
@@ -110,7 +117,12 @@ class Trunk(nnx.Module):
   def __call__(
     self, ids: Int[Array, "batch length"], rows: Bool[Array, " batch"] | None
   ) -> Float[Array, "batch 64"]:
-    """`rows`: which to normalize over, in training; None in evaluation."""
+    """Returns the features.
+
+    Args:
+      ids: as in `HilbertCNN`.
+      rows: True for the rows that batch normalization uses, in training; None in evaluation.
+    """
     x = self.convolution(self.words(_pixels(self.embeddings.words(ids))))
     x = _pool(self.norm(x, rows))
     x = _pool(self.wide(x, rows))
@@ -121,13 +133,13 @@ class Trunk(nnx.Module):
 
 
 class Letters(nnx.Module):
-  """Which nucleotide a token is: a table that is not trained, in the place of a language model's word embeddings."""
+  """The table that maps tokens to nucleotides. It is not trained, and takes the place of BERT's word embeddings."""
 
   def __init__(self, config: HilbertConfig):
     self.word_embeddings = LetterTable(config)
 
   def words(self, ids: Int[Array, "batch length"]) -> Int[Array, "batch words"]:
-    """The number of each 4-letter word after [CLS], `_NUM_WORDS` where it is none."""
+    """Returns the number of each 4-letter word after [CLS]; `_NUM_WORDS` if its letters are not all nucleotides."""
     letters = jax.lax.stop_gradient(self.word_embeddings.weight[...])[ids[:, 1:]]
     code, known = letters.argmax(-1), letters.any(-1)
     count = code.shape[1] - _WORD + 1
@@ -139,18 +151,21 @@ class Letters(nnx.Module):
 
 
 class LetterTable(nnx.Module):
+  """A row for each token: one-hot over the nucleotides, or zeros for any other token."""
+
   def __init__(self, config: HilbertConfig):
     rows = [[token == letter for letter in NUCLEOTIDES] for token in config.tokens]
     self.weight = nnx.Param(jnp.array(rows[: config.vocab_size], jnp.float32))
 
 
 class WordConvolution(nnx.Module):
-  """The convolution of the image, as sums of rows of its kernel: a pixel has one row of it for each place.
+  """The first convolution of the image, computed as a sum of rows of its kernel.
 
-  As a convolution of 256 channels, nearly all zero, it would be nine tenths of the network's arithmetic.
+  A one-hot pixel selects one row of the kernel for each offset. An ordinary convolution over the 256 channels, which
+  are nearly all zero, would be nine tenths of the network's arithmetic.
   """
 
-  def __init__(self, size: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
+  def __init__(self, size: int, out_features: int, rngs: Rngs, dtype: DTypeLike):
     shape = (size, size, _NUM_WORDS, out_features)
     self.kernel = nnx.Param(_kernel_init(size, out_features)(rngs.params(), shape, jnp.float32))
     self.dtype = dtype
@@ -170,15 +185,15 @@ class WordConvolution(nnx.Module):
 
 
 class Block(nnx.Module):
-  """Two residual units side by side and their input, a 1 x 1 convolution, batch normalization, ELU."""
+  """The sum of two parallel residual units and their input, a 1 x 1 convolution, batch normalization and ELU."""
 
   def __init__(
     self,
     kernels: tuple[int, int, int, int],
     features: int,
     out_features: int,
-    rngs: nnx.Rngs,
-    dtype: jnp.dtype,
+    rngs: Rngs,
+    dtype: DTypeLike,
   ):
     self.units = nnx.List(
       [Unit(pair, features, out_features, rngs, dtype) for pair in (kernels[:2], kernels[2:])]
@@ -193,15 +208,15 @@ class Block(nnx.Module):
 
 
 class Unit(nnx.Module):
-  """Two convolutions through a bottleneck of four channels, and their input."""
+  """A residual unit of two convolutions, with a bottleneck of four channels between them."""
 
   def __init__(
     self,
     kernels: tuple[int, int],
     features: int,
     out_features: int,
-    rngs: nnx.Rngs,
-    dtype: jnp.dtype,
+    rngs: Rngs,
+    dtype: DTypeLike,
   ):
     self.first = _convolution(kernels[0], features, 4, rngs, dtype)
     self.first_norm = NormAndElu(4, rngs, dtype)
@@ -217,7 +232,9 @@ class Unit(nnx.Module):
 
 
 class NormAndElu(nnx.Module):
-  def __init__(self, features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
+  """Batch normalization and ELU."""
+
+  def __init__(self, features: int, rngs: Rngs, dtype: DTypeLike):
     self.norm = _batch_norm(features, rngs, dtype)
 
   def __call__(self, x: jax.Array, rows) -> jax.Array:
@@ -225,13 +242,13 @@ class NormAndElu(nnx.Module):
 
 
 class DenseLayers(nnx.Module):
-  """64 features, 100, 50, a logit for each label; alpha dropout before each."""
+  """Dense layers of 100, 50 and `num_labels` outputs on 64 features, with alpha dropout before each."""
 
-  def __init__(self, num_labels: int, dropout: float, rngs: nnx.Rngs, dtype: jnp.dtype):
+  def __init__(self, num_labels: int, dropout: float, rngs: Rngs, dtype: DTypeLike):
     init = nnx.initializers.variance_scaling(1.0, "fan_in", "uniform")
     self.layers = nnx.List(
       [
-        nnx.Linear(features, out, kernel_init=init, rngs=rngs, dtype=dtype)
+        nnx.Linear(features, out, kernel_init=init, rngs=rngs, dtype=dtype)  # type: ignore[arg-type]
         for features, out in itertools.pairwise((64, 100, 50, num_labels))
       ]
     )
@@ -244,7 +261,11 @@ class DenseLayers(nnx.Module):
 
 
 def hilbert_curve(order: int) -> np.ndarray:
-  """The numbers along a Hilbert curve that fills a square, `order` (a power of two) pixels wide."""
+  """Returns the Hilbert curve of a square: each pixel's position along the curve.
+
+  Args:
+    order: width of the square in pixels, a power of two.
+  """
   curve = np.zeros((1, 1), int)
   while len(curve) < order:
     n = curve.size
@@ -255,7 +276,7 @@ def hilbert_curve(order: int) -> np.ndarray:
 def alpha_dropout(
   key: jax.Array | None, x: Float[Array, "*shape"], rate: float
 ) -> Float[Array, "*shape"]:
-  """Sets a share of `x` to SELU's limit, and keeps the mean 0 and the variance 1 (Klambauer et al. 2017)."""
+  """Sets a random share of `x` to SELU's limit, and keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
   if key is None or rate == 0:
     return x
   kept = hash_bits(key, x.shape) >= jnp.uint32(rate * 2**32)
@@ -264,7 +285,7 @@ def alpha_dropout(
 
 
 def _pixels(words: Int[Array, "batch words"]) -> Int[Array, "batch height width"]:
-  """Words along the curve."""
+  """Returns the image, whose pixels are the words along the curve."""
   count = _HEIGHT * _WIDTH
   words = words[:, :count]
   words = jnp.pad(words, ((0, 0), (0, count - words.shape[1])), constant_values=_NUM_WORDS)
@@ -276,7 +297,7 @@ def _kernel_init(size: int, out_features: int) -> nnx.initializers.Initializer:
 
 
 def _convolution(
-  size: int, features: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype
+  size: int, features: int, out_features: int, rngs: Rngs, dtype: DTypeLike
 ) -> nnx.Conv:
   return nnx.Conv(
     features,
@@ -284,13 +305,13 @@ def _convolution(
     (size, size),
     use_bias=False,
     kernel_init=_kernel_init(size, out_features),
-    rngs=rngs,
+    rngs=rngs,  # type: ignore[arg-type]
     dtype=dtype,
   )
 
 
-def _shortcut(features: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype):
-  """The input itself, or where the widths differ a 1 x 1 convolution of it."""
+def _shortcut(features: int, out_features: int, rngs: Rngs, dtype: DTypeLike):
+  """Returns the identity, or a 1 x 1 convolution if the number of features changes."""
   return (
     (lambda x: x)
     if features == out_features
@@ -298,8 +319,8 @@ def _shortcut(features: int, out_features: int, rngs: nnx.Rngs, dtype: jnp.dtype
   )
 
 
-def _batch_norm(features: int, rngs: nnx.Rngs, dtype: jnp.dtype) -> nnx.BatchNorm:
-  return nnx.BatchNorm(features, momentum=0.35, epsilon=1e-3, rngs=rngs, dtype=dtype)
+def _batch_norm(features: int, rngs: Rngs, dtype: DTypeLike) -> nnx.BatchNorm:
+  return nnx.BatchNorm(features, momentum=0.35, epsilon=1e-3, rngs=rngs, dtype=dtype)  # type: ignore[arg-type]
 
 
 def _normalize(norm: nnx.BatchNorm, x: jax.Array, rows: jax.Array | None) -> jax.Array:

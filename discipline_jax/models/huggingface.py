@@ -1,7 +1,7 @@
-"""Loads a checkpoint in Hugging Face's format, from a directory or the hub, into a model of ours."""
+"""Loads a checkpoint in Hugging Face's format, from a directory or the hub, into a model of this package."""
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -10,42 +10,43 @@ import numpy as np
 from absl import logging
 from flax import nnx
 from flax.traverse_util import flatten_dict, unflatten_dict
+from jax.typing import DTypeLike
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import Head, encoder_of
 from discipline_jax.models.key_stream import key_stream
+from discipline_jax.models.locate import resolve
 from discipline_jax.models.names import checkpoint_name
-from discipline_jax.models.weights import open_weights, read_tensor
+from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
-_HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
-_HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
 _READERS = 4
-KEPT = "steps"  # the folder of a pre-training's workdir with a checkpoint of each step that is kept
-_HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
 
 
 def load(
   checkpoint: str,
   head: Head | None = None,
   *,
-  dtype: jnp.dtype = jnp.float32,
+  revision: str | None = None,
+  dtype: DTypeLike = jnp.float32,
   seed: int = 0,
 ) -> nnx.Module:
-  """Loads a BERT, RoBERTa or ALBERT.
+  """Loads a model of the family BERT, RoBERTa, ALBERT or PLUS-TFM.
 
   Args:
-    checkpoint: a directory in Hugging Face's format, or a model id of the hub.
+    checkpoint: a directory in Hugging Face's format, `WORKDIR` or `WORKDIR@STEP` of a pre-training, or an id of a
+      model on the hub.
     head: None for the bare encoder, or the head to put on it.
+    revision: branch, tag or commit of a model on the hub; None means its main branch.
     dtype: dtype of the arithmetic; weights are float32.
-    seed: draws what the checkpoint lacks (pooler, head); which that was is logged.
+    seed: of the weights that the checkpoint lacks (pooler, head), which are sampled; a warning names them.
 
   Raises:
-    UserError: no such checkpoint, another architecture, a missing encoder weight, a wrong shape, a
+    UserError: no such checkpoint, another architecture, a missing encoder weight, a wrong shape, or a
       broken file. The message names the file and the tensor.
   """
-  directory = resolve(checkpoint)
+  directory = resolve(checkpoint, revision=revision)
   config = read_config(directory)
 
   def build(key: jax.Array) -> nnx.Module:
@@ -74,134 +75,109 @@ def load_params(
   key: jax.Array,
   fresh: tuple[str, ...] = (),
 ) -> dict:
-  """Returns a tree of the checkpoint's weights, and drawn ones where it has no right ones.
+  """Returns a model's weights from a checkpoint; weights that the checkpoint lacks are random.
+
+  Only the weights of a head or a pooler may be missing, or belong to a head of another size. A warning names the random
+  weights.
 
   Args:
-    directory: in Hugging Face's format.
-    config: the checkpoint's.
-    shapes: of the tree, keyed as `nnx.to_pure_dict` keys it.
-    draw: key -> a whole tree drawn at random; jitted, so that it is traced once. Only the leaves that are taken from
-      it are computed.
-    key: for `draw`.
-    fresh: prefixes of weights that are drawn even where the checkpoint has them.
+    directory: a checkpoint in Hugging Face's format.
+    config: config of the checkpoint.
+    shapes: shapes of all weights, as a nested dict like that of `nnx.to_pure_dict`.
+    draw: function from a key to a dict like `shapes` of random weights; jitted, so that it is traced once. Only the
+      weights that are used are computed.
+    key: key for `draw`.
+    fresh: prefixes of weights that are random even if the checkpoint has them.
+
+  Raises:
+    UserError: a weight of the encoder is missing, or a weight has the wrong shape or dtype, or is not finite.
   """
-  weights = open_weights(directory)
-  sources, missing, lost = {}, [], []
-  leaves = flatten_dict(shapes)
-  has_head = any(path[0] == "base_model" for path in leaves)
-  for path in leaves:
-    name = ".".join(str(part) for part in path).removeprefix("base_model.")
-    is_head = has_head and path[0] != "base_model"
-    source = next((alias for alias in _aliases(name, config) if alias in weights), None)
-    if source is None or name.startswith(fresh):
-      missing.append((path, name))
-      # A head or a pooler may be drawn; every other weight must be there.
-      if not (is_head or name.startswith(("pooler.", *fresh))):
-        lost.append(name)
-    else:
-      sources[path] = source
-  if lost:
-    raise UserError(
-      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory}; the"
-      f" checkpoint is not a whole {config.model_type} encoder"
-    )
+  weights, leaves = open_weights(directory), flatten_dict(shapes)
+  sources, missing = _find_sources(weights, list(leaves), config, fresh, directory)
   found = {}
-  with ThreadPoolExecutor(_READERS) as pool:  # reading a file takes more time than all else here
+  with ThreadPoolExecutor(_READERS) as pool:  # reading the file takes longer than the rest
     values = pool.map(lambda source: read_tensor(weights, source, directory), sources.values())
     pairs = zip(sources.items(), values, strict=True)
   for (path, source), value in pairs:
-    leaf, is_head = leaves[path], has_head and path[0] != "base_model"
-    if value.shape != leaf.shape and is_head:  # of another task
+    if value.shape != leaves[path].shape and _is_head(path, leaves):  # a head for another task
       missing.append((path, ".".join(map(str, path))))
       continue
-    if value.shape != leaf.shape:
-      raise UserError(
-        f"{source} has shape {list(value.shape)}, the config asks for {list(leaf.shape)},"
-        f" {directory}; use the config.json made with these weights"
-      )
-    if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
-      raise UserError(
-        f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
-      )
-    if not _is_finite(value):
-      raise UserError(
-        f"{source} holds values that are not finite, {directory}; download the checkpoint again"
-      )
+    _check(value, leaves[path].shape, source, directory)
     found[path] = jax.device_put(value.astype(np.float32, copy=False))
   if missing:
     logging.warning(
-      "Not from the checkpoint, drawn anew: %s", ", ".join(name for _, name in missing)
+      "Random, because they are not taken from the checkpoint: %s",
+      ", ".join(name for _, name in missing),
     )
     drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
     found.update(zip((path for path, _ in missing), drawn, strict=True))
   return unflatten_dict(found)
 
 
+def _find_sources(
+  weights: Weights,
+  paths: list[tuple],
+  config: ModelConfig,
+  fresh: tuple[str, ...],
+  directory: pathlib.Path,
+) -> tuple[dict[tuple, str], list[tuple[tuple, str]]]:
+  """Returns the name of each weight in the checkpoint, and the paths and names of the weights that are random.
+
+  Raises:
+    UserError: a weight of the encoder is missing.
+  """
+  sources, missing, lost = {}, [], []
+  for path in paths:
+    name = ".".join(str(part) for part in path).removeprefix("base_model.")
+    source = next((alias for alias in _aliases(name, config) if alias in weights), None)
+    if source is None or name.startswith(fresh):
+      missing.append((path, name))
+      # A head or a pooler may be random; all other weights must be in the checkpoint.
+      if not (_is_head(path, paths) or name.startswith(("pooler.", *fresh))):
+        lost.append(name)
+    else:
+      sources[path] = source
+  if lost:
+    raise UserError(
+      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory};"
+      f" give a checkpoint of a whole {config.model_type} encoder"
+    )
+  return sources, missing
+
+
+def _is_head(path: tuple, paths: Iterable[tuple]) -> bool:
+  """Returns whether a weight is of the head: outside `base_model` in a model that has one."""
+  return path[0] != "base_model" and any(other[0] == "base_model" for other in paths)
+
+
+def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pathlib.Path) -> None:
+  """Raises UserError if a weight of the checkpoint, which it calls `source`, cannot be used."""
+  if value.shape != shape:
+    raise UserError(
+      f"{source} has shape {list(value.shape)}, the config asks for {list(shape)},"
+      f" {directory}; use the config.json made with these weights"
+    )
+  if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
+    raise UserError(
+      f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
+    )
+  if not _is_finite(value):
+    raise UserError(
+      f"{source} holds values that are not finite, {directory}; download the checkpoint again"
+    )
+
+
 def _is_finite(value: np.ndarray) -> bool:
-  """Whether all numbers are: the sum of the squares, which is quickly told, is not where one of them is not."""
+  """Returns whether all numbers are finite. It first looks at the sum of their squares, which is fast to compute."""
   with np.errstate(over="ignore", invalid="ignore"):
     return bool(np.isfinite(np.vdot(value, value)) or np.isfinite(value).all())
 
 
-def resolve(checkpoint: str, *, weights: bool = True) -> pathlib.Path:
-  """The directory of a checkpoint in Hugging Face's format.
-
-  Args:
-    checkpoint: a directory; `WORKDIR@STEP`, a kept step of a pre-training, or `WORKDIR`, its last one; or an id of the
-      hub, whose files are downloaded into Hugging Face's cache.
-    weights: False where sizes and vocabulary are enough.
-  """
-  path = pathlib.Path(checkpoint).expanduser()
-  if kept_steps(path):
-    last = kept_steps(path)[-1]
-    if not (path / "result.json").is_file():
-      logging.warning("The pre-training in %s has not ended: its step %d is taken", path, last)
-    return path / KEPT / str(last)
-  if path.is_dir():
-    return path
-  workdir, _, step = checkpoint.rpartition("@")
-  steps = kept_steps(pathlib.Path(workdir).expanduser()) if workdir else []
-  if steps:
-    if step not in map(str, steps):
-      raise UserError(f"no step {step} is kept in {workdir}; it has: {', '.join(map(str, steps))}")
-    return pathlib.Path(workdir).expanduser() / KEPT / step
-  looks_local = checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1 or path.exists()
-  if looks_local:
-    raise UserError(
-      f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
-      " or give a hub id such as bert-base-uncased"
-    )
-  import huggingface_hub  # half a second, and only a hub id needs it
-
-  def download(patterns: list[str]) -> pathlib.Path:
-    return pathlib.Path(huggingface_hub.snapshot_download(checkpoint, allow_patterns=patterns))
-
-  try:
-    if not weights:
-      return download(_HUB_FILES)
-    directory = download([*_HUB_FILES, *_HUB_SAFETENSORS])
-    has_weights = any(directory.glob("*.safetensors"))
-    return directory if has_weights else download([*_HUB_FILES, *_HUB_BIN])
-  except Exception as error:  # of the hub's client, of httpx, and of the operating system
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    raise UserError(
-      f"no directory {checkpoint!r}, and it could not be had from huggingface.co ({reason});"
-      " download its files by hand and give their directory as --config.model.checkpoint"
-    ) from None
-
-
-def kept_steps(workdir: pathlib.Path) -> list[int]:
-  """The steps of a pre-training that are kept, in rising order; none of what is no such workdir."""
-  folder = workdir / KEPT
-  return (
-    sorted(int(one.name) for one in folder.iterdir() if one.name.isdigit())
-    if folder.is_dir()
-    else []
-  )
-
-
 def _aliases(name: str, config: ModelConfig) -> list[str]:
-  """The names a weight may have: with and without the family's prefix, and TensorFlow's for LayerNorm."""
+  """Returns the names that a weight may have in a checkpoint.
+
+  They are with and without the family's prefix, and with TensorFlow's names for LayerNorm (`gamma`, `beta`).
+  """
   name = checkpoint_name(name, config)
   old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
     "LayerNorm.bias", "LayerNorm.beta"

@@ -1,4 +1,4 @@
-"""The paper's three starting points of a model, and the part of its embedding table that a task can reach."""
+"""The initial weights of a model in the paper's variants, and the rows of its embedding table that a task uses."""
 
 import dataclasses
 import pathlib
@@ -8,10 +8,10 @@ from functools import lru_cache
 import jax
 import numpy as np
 from flax import nnx
-from jaxtyping import Float, Int32
+from jaxtyping import Float, Int, Int32
 
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import Classifier, ClassifierConfig
+from discipline_jax.models.heads import ClassifierConfig, Head
 from discipline_jax.models.huggingface import load_params
 from discipline_jax.models.key_stream import key_stream
 from discipline_jax.models.pretraining import Pretraining
@@ -22,54 +22,68 @@ INITS = ("pretrained", "scratch", "re_emb")
 def initial_params(
   init: str,
   config: ClassifierConfig,
-  head: Classifier | Pretraining,
+  head: Head,
   checkpoint: pathlib.Path | None,
   seed: int,
 ) -> dict:
-  """Parameters of a model with a head, as a nested dict.
+  """Returns the initial parameters of a model with a head, as a nested dict.
 
   Args:
-    init: `pretrained` (the checkpoint's weights), `scratch` (all weights drawn), or `re_emb` (the
-      checkpoint's, but the word embeddings drawn).
+    init: `pretrained` (the checkpoint's weights), `scratch` (all weights random), or `re_emb` (the
+      checkpoint's weights, except that the word embeddings are random).
     config: sizes of the encoder.
-    head: the head; a classifier is always drawn, whatever the checkpoint was fine-tuned for.
-    checkpoint: directory in Hugging Face's format; unused by `scratch`.
-    seed: of everything that is drawn. The same seed draws the same head under every init.
+    head: the head. The weights of a task head are always random, even if the checkpoint has weights of that name;
+      those of `Pretraining` are the checkpoint's if it has them.
+    checkpoint: directory in Hugging Face's format; not used by `scratch`.
+    seed: of all random weights. The same seed gives the same random head with every `init`.
   """
   draw, key = _draw(config, head), jax.random.key(seed)
   if init == "scratch":
     return draw(key)
-  assert checkpoint is not None  # make_plan sees to it
+  assert checkpoint is not None  # the callers have checked it
   assert isinstance(config, ModelConfig)
-  fresh = ("classifier.", "embeddings.word_embeddings.") if init == "re_emb" else ("classifier.",)
-  return load_params(checkpoint, config, jax.eval_shape(draw, key), draw, key, fresh)
+  shapes = jax.eval_shape(draw, key)
+  fresh = () if isinstance(head, Pretraining) else _head_prefixes(shapes)
+  if init == "re_emb":
+    fresh = (*fresh, "embeddings.word_embeddings.")
+  return load_params(checkpoint, config, shapes, draw, key, fresh)
 
 
-def abstract_params(config: ClassifierConfig, head: Classifier | Pretraining) -> dict:
-  """The shapes of `initial_params`; nothing is read or drawn."""
+def abstract_params(config: ClassifierConfig, head: Head) -> dict:
+  """Returns the shapes and dtypes of `initial_params`, without reading or computing any weight."""
   return jax.eval_shape(_draw(config, head), jax.random.key(0))
 
 
-@lru_cache(maxsize=1)  # replicas are drawn by one program, which is traced once
-def _draw(config: ClassifierConfig, head: Classifier | Pretraining) -> Callable[[jax.Array], dict]:
+def _head_prefixes(shapes: dict) -> tuple[str, ...]:
+  """Returns the prefixes of the parameters outside the encoder, such as `classifier.` or `qa_outputs.`."""
+  return tuple(f"{name}." for name in shapes if name != "base_model")
+
+
+@lru_cache(maxsize=1)  # the program is traced once for all replicas
+def _draw(config: ClassifierConfig, head: Head) -> Callable[[jax.Array], dict]:
   return jax.jit(lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=key_stream(key)))))
 
 
 def word_embeddings(params: dict) -> dict:
-  """The sub-tree of a classifier's parameters that holds the word-embedding table."""
+  """Returns the part of a model's parameters that holds the word-embedding table, under "weight".
+
+  It is the dict inside `params` and not a copy, so a caller can replace the table in place.
+
+  Args:
+    params: of a model with a head, as `initial_params` returns them; Hilbert-CNN's table of letters counts too.
+  """
   return params["base_model"]["embeddings"]["word_embeddings"]
 
 
 @dataclasses.dataclass(frozen=True)
 class SubTable:
-  """The rows of the embedding table that a task can touch.
+  """The rows of the embedding table that the inputs of a task can use.
 
-  A row that no input reads has no gradient, and the optimizers here leave a weight without gradient
-  where it is as long as there is no weight decay: training these rows alone and writing
-  them back is the same as training the whole table.
+  A row that no input uses has no gradient. Without weight decay, the optimizers here do not change a weight that
+  has no gradient. So it is enough to train these rows and to write them back into the whole table.
 
   Attributes:
-    rows: their numbers in the whole table; no row twice.
+    rows: row numbers in the whole table, all different.
     lookup: for every symbol, the position of its row in `rows`.
   """
 
@@ -77,17 +91,25 @@ class SubTable:
   lookup: Int32[np.ndarray, " symbols"]
 
   @classmethod
-  def reachable(cls, symbol_rows: Int32[np.ndarray, " symbols"]) -> "SubTable":
-    """The smallest one for symbols that stand in these rows of the whole table."""
+  def reachable(cls, symbol_rows: Int[np.ndarray, " symbols"]) -> "SubTable":
+    """Returns the smallest sub-table that holds the rows of all symbols.
+
+    Args:
+      symbol_rows: for every symbol, its row in the whole table.
+    """
     rows, lookup = np.unique(symbol_rows, return_inverse=True)
-    # As many rows as symbols, so that replicas whose maps collide differently still stack;
-    # nothing looks up the surplus.
+    # Token maps can send two symbols to one row. The sub-tables of all replicas are stacked and must have the same
+    # size, so unused rows fill each one up to the number of symbols.
     spare = np.setdiff1d(np.arange(len(symbol_rows)), rows)[: len(symbol_rows) - len(rows)]
     return cls(np.concatenate([rows, spare]).astype(np.int32), lookup.astype(np.int32))
 
   @classmethod
-  def whole(cls, symbol_rows: Int32[np.ndarray, " symbols"], vocab_size: int) -> "SubTable":
+  def whole(cls, symbol_rows: Int[np.ndarray, " symbols"], vocab_size: int) -> "SubTable":
+    """Returns all rows of the table, for training with weight decay."""
     return cls(np.arange(vocab_size, dtype=np.int32), symbol_rows.astype(np.int32))
 
-  def cut(self, table: Float[jax.Array, "vocab hidden"]) -> Float[np.ndarray, "rows hidden"]:
+  def cut(
+    self, table: Float[jax.Array | np.ndarray, "vocab hidden"]
+  ) -> Float[np.ndarray, "rows hidden"]:
+    """Returns the sub-table's rows of `table`."""
     return np.asarray(table)[self.rows]

@@ -1,8 +1,8 @@
-"""The small modules and functions that every encoder here is made of.
+"""The layers and functions that the encoders are built of.
 
-Parameters have the names *and layouts* of Hugging Face's checkpoints (`weight` of a dense layer is
-[out, in]), so a state of ours and a state dict of theirs can be read side by side, and a checkpoint
-is loaded without a transposition. Weights are float32; arithmetic runs in the dtype of the input.
+Parameters have the names *and layouts* of Hugging Face's checkpoints (`weight` of a dense layer is [out, in]). So
+both can be compared side by side, and a checkpoint is loaded without transposing. Weights are float32; the arithmetic
+runs in the dtype of the input.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, UInt32
 
+from discipline_jax.models.key_stream import Rngs
+from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import linear
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -22,27 +24,29 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-def _normal(rngs: nnx.Rngs, shape: tuple[int, ...], std: float) -> nnx.Param:
+def _normal(rngs: Rngs, shape: tuple[int, ...], std: float) -> nnx.Param:
   return nnx.Param(std * jax.random.normal(rngs.params(), shape, jnp.float32))
 
 
 class Linear(nnx.Module):
-  """x @ weight.T + bias."""
+  """A dense layer: x @ weight.T + bias."""
 
-  def __init__(self, in_features: int, out_features: int, *, std: float, rngs: nnx.Rngs):
+  def __init__(self, in_features: int, out_features: int, *, std: float, rngs: Rngs):
     self.weight = _normal(rngs, (out_features, in_features), std)
     self.bias = nnx.Param(jnp.zeros(out_features, jnp.float32))
+    # `model.set_attributes(platform=...)` changes it in a whole model.
+    self.platform = Platform.default()
 
   def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
-    y = linear(x, self.weight[...].astype(x.dtype))
+    y = linear(x, self.weight[...].astype(x.dtype), self.platform)
     bias = self.bias[...].astype(x.dtype)
     return y + bias.reshape((1,) * (y.ndim - 1) + bias.shape)
 
 
 class Embedding(nnx.Module):
-  """A table of `num_embeddings` rows."""
+  """A table with one vector for each of `num_embeddings` ids."""
 
-  def __init__(self, num_embeddings: int, features: int, *, std: float, rngs: nnx.Rngs):
+  def __init__(self, num_embeddings: int, features: int, *, std: float, rngs: Rngs):
     self.weight = _normal(rngs, (num_embeddings, features), std)
 
   def __call__(self, ids: Int[Array, "*batch"]) -> Float[Array, "*batch features"]:
@@ -50,7 +54,7 @@ class Embedding(nnx.Module):
 
 
 class LayerNorm(nnx.Module):
-  """Ba et al. 2016, over the last axis, in float32 whatever the input is."""
+  """Layer normalization (Ba et al. 2016) over the last axis, computed in float32 for every input dtype."""
 
   def __init__(self, features: int, *, eps: float):
     self.weight = nnx.Param(jnp.ones(features, jnp.float32))
@@ -67,11 +71,12 @@ class LayerNorm(nnx.Module):
     return y.astype(x.dtype)
 
   def _scale(self, centred: jax.Array) -> jax.Array:
+    """Returns the factor for the centred input: one over the standard deviation."""
     return jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.eps)
 
 
 class RootLayerNorm(LayerNorm):
-  """PLUS-TFM's, which divides by the square root of the (unbiased) standard deviation."""
+  """Layer normalization of PLUS-TFM, which divides by the square root of the (unbiased) standard deviation."""
 
   def _scale(self, centred: jax.Array) -> jax.Array:
     variance = jnp.square(centred).sum(-1, keepdims=True) / (centred.shape[-1] - 1)
@@ -81,15 +86,15 @@ class RootLayerNorm(LayerNorm):
 def dropout(
   key: jax.Array | None, x: Float[Array, "*shape"], rate: float
 ) -> Float[Array, "*shape"]:
-  """Sets a share of `x` to zero and scales the rest so that the expectation is unchanged.
+  """Sets a random share of `x` to zero, and scales the rest so that the expected value does not change.
 
-  The random bits are `hash_bits`, which XLA computes inside the loop that uses them: drawing them with
-  `jax.random.bernoulli` is a visible part of a training step on CPU, and writes the mask to memory.
+  The random bits come from `hash_bits`, which XLA computes inside the loop that uses them. `jax.random.bernoulli`
+  would write the mask to memory, and would take a noticeable part of a training step on CPU.
 
   Args:
     key: one PRNG key, or None for no dropout (evaluation).
     x: any shape of less than 2^32 elements.
-    rate: static probability of a zero, exact to 2^-32.
+    rate: probability of a zero, exact to 2^-32; static.
   """
   if key is None or rate == 0:
     return x
@@ -98,17 +103,17 @@ def dropout(
 
 
 def split_key(key: jax.Array | None, num: int) -> list[jax.Array | None]:
-  """Keys for the parts of a module; none of them has one where the whole has none."""
+  """Returns one key for each of `num` parts of a module; all of them are None if `key` is None."""
   return [None] * num if key is None else list(jax.random.split(key, num))
 
 
 def hash_bits(key: jax.Array, shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
-  """Random bits for dropout: a hash of each element's index, keyed by the 64 bits of `key`.
+  """Returns random bits for dropout: a hash of each element's index, keyed by the 64 bits of `key`.
 
   The mixer is "lowbias32" (C. Wellons, "Prospecting for hash functions", 2018; multipliers 0x7feb352d
-  and 0x846ca68b): two multiplications and three shifts against the twenty rounds of threefry.
-  Good enough to drop units, not for anything that must withstand an adversary. The bits of an element
-  depend on its index alone, so every sharding of `x` gives the same mask.
+  and 0x846ca68b). It needs two multiplications and three shifts, while threefry needs twenty rounds. It is good enough
+  for dropout, but is not cryptographic. The bits of an element depend only on its index and the key, so every sharding
+  gives the same mask.
   """
   low, high = jax.random.key_data(key).astype(jnp.uint32)[-2:]
   index = jnp.zeros(shape, jnp.uint32)

@@ -1,4 +1,4 @@
-"""What the families' checkpoints call a parameter of ours, whose names are BERT's."""
+"""Translates the names of parameters, which are BERT's, to the names in the checkpoints of each family."""
 
 import re
 
@@ -6,7 +6,7 @@ from discipline_jax.models.config import ModelConfig
 
 _RENAMES: dict[str, tuple[tuple[str, str], ...]] = {
   "bert": (),
-  "plus_tfm": (),  # `models.plus_tfm` has translated them
+  "plus_tfm": (),  # `models.plus_tfm` has already translated them
   "roberta": (
     (r"^cls\.predictions\.transform\.dense\.", "lm_head.dense."),
     (r"^cls\.predictions\.transform\.LayerNorm\.", "lm_head.layer_norm."),
@@ -27,11 +27,12 @@ _RENAMES: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def checkpoint_name(name: str, config: ModelConfig) -> str:
-  """The name of a parameter in a checkpoint of the family, without the encoder's prefix (`bert.`).
+  """Returns the name of a parameter in a checkpoint of the family, without the encoder's prefix (`bert.`).
 
   Args:
-    name: of ours, without `base_model.`: `encoder.layer.0.attention.self.query.weight`.
-    config: of the model; ALBERT's names tell which layer of which group it is.
+    name: the parameter's path in this package without `base_model.`, such as
+      `encoder.layer.0.attention.self.query.weight`.
+    config: config of the model; ALBERT's names contain the group and the layer within it.
   """
   for pattern, replacement in _RENAMES[config.model_type]:
     name = re.sub(pattern, replacement, name)

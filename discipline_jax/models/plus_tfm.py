@@ -1,5 +1,5 @@
-"""Converts the checkpoint of PLUS-TFM (Min et al. 2019, "Pre-training of deep bidirectional protein sequence
-representations with structural information"), as its authors publish it, into a directory that `models.load` reads.
+"""Converts the published checkpoint of PLUS-TFM (Min et al. 2019, "Pre-training of deep bidirectional protein sequence
+representations with structural information") to a directory that `models.load` reads.
 
   python -m discipline_jax.models.plus_tfm PLUS-TFM.pt DIRECTORY
 """
@@ -13,13 +13,13 @@ import numpy as np
 from safetensors.numpy import save as serialize
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.torch_file import read_torch_file
-from discipline_jax.whole_files import whole_file
 
-# X is what is not known; there is no token for what is not an amino acid.
+# X is an unknown amino acid. There is no token for symbols that are not amino acids.
 TOKENS = ("[PAD]", *"ARNDCQEGHILKMFPSTWYVX", "[MASK]", "[CLS]", "[SEP]")
-_NUM_HEADS = 12  # which no tensor tells
+_NUM_HEADS = 12  # cannot be derived from the shapes of the tensors
 _RENAMES = (
   (r"^module\.", ""),
   (r"^transformer\.embed\.tok_embed\.", "embeddings.word_embeddings."),
@@ -41,7 +41,7 @@ _RENAMES = (
   (r"\.gamma$", ".weight"),
   (r"\.beta$", ".bias"),
 )
-# What is made of other weights: sinusoids, and the table of the embeddings once more.
+# Not needed: the sinusoids, and a second copy of the word-embedding table.
 _DERIVED = ("transformer.embed.pos_embed.pe", "decoder.weight")
 
 
@@ -51,12 +51,12 @@ def convert(
   """Writes `config.json`, `vocab.txt` and `model.safetensors`.
 
   Args:
-    source: the authors' state dict, as `torch.save` writes it.
-    directory: is made where it is not there.
-    num_attention_heads: of the model.
+    source: the authors' state dict, a file of `torch.save`.
+    directory: where to write; it is made if it does not exist.
+    num_attention_heads: number of attention heads of the model.
 
   Raises:
-    UserError: a file that is not a whole PLUS-TFM.
+    UserError: the file does not exist, or does not hold a whole PLUS-TFM.
   """
   if not source.is_file():
     raise UserError(f"no file {source}; give the authors' PLUS-TFM.pt")
@@ -72,7 +72,7 @@ def convert(
     raise UserError(f"not the state dict of PLUS-TFM, {source}; give the authors' file") from None
   if vocab_size != len(TOKENS):
     raise UserError(
-      f"{vocab_size} tokens where PLUS-TFM has {len(TOKENS)}, {source}; give the authors' file"
+      f"{vocab_size} tokens, but PLUS-TFM has {len(TOKENS)}, {source}; give the authors' file"
     )
   layers = {
     int(match[1]) for name in tensors if (match := re.match(r"encoder\.layer\.(\d+)\.", name))
@@ -97,6 +97,7 @@ def convert(
 
 
 def _name(name: str) -> str:
+  """Returns the name of a parameter in this package."""
   for pattern, replacement in _RENAMES:
     name = re.sub(pattern, replacement, name)
   return name

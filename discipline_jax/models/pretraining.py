@@ -1,31 +1,36 @@
-"""The heads that encoders are pre-trained with: the masked language model, and the task on pairs of segments."""
+"""The heads for pre-training: a language model, and a classifier of pairs of segments."""
 
 import dataclasses
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
+from discipline_jax.models.attention import AttentionMask
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder, layer_norm
+from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
+from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import linear
 
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-  """The heads that a model is pre-trained with.
+  """The description of the heads for pre-training.
 
   Attributes:
-    masked_lm: predict the tokens themselves, masked ones or, in a left-to-right model, the next ones.
-    next_sentence: predict whether the second segment follows the first (BERT), whether the two are in order (ALBERT),
-      or whether they are of one family (PLUS-TFM).
+    masked_lm: whether to predict tokens: the masked ones or, in a left-to-right model, the next ones.
+    next_sentence: whether to predict if the second segment follows the first (BERT), if the two are in the right order
+      (ALBERT), or if they are of one protein family (PLUS-TFM).
+    remat: whether to compute the inside of a layer again for its gradient; see `Encoder`.
   """
 
   masked_lm: bool = True
   next_sentence: bool = True
-  remat: bool = False  # see `Encoder`
+  remat: bool = False
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "PretrainingModel":
     if self.next_sentence and config.model_type == "roberta":
@@ -36,11 +41,11 @@ class Pretraining:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PretrainingOutput:
-  """Under Hugging Face's names.
+  """Holds the outputs of a pre-training model, with Hugging Face's names.
 
   Attributes:
-    prediction_logits: [batch, positions, vocab], None without a masked LM.
-    seq_relationship_logits: [batch, 2], None without the second task.
+    prediction_logits: [batch, positions, vocab], or None without the language model.
+    seq_relationship_logits: [batch, 2], or None without the task on pairs of segments.
   """
 
   prediction_logits: Float[Array, "batch positions vocab"] | None
@@ -48,33 +53,39 @@ class PretrainingOutput:
 
 
 class PretrainingModel(nnx.Module):
-  """The masked language model, whose output layer is the word-embedding table, and the task on pairs of segments."""
+  """An encoder with its heads for pre-training; the language model's output layer is the word-embedding table."""
 
   def __init__(
     self,
     config: ModelConfig,
     head: Pretraining,
     *,
-    rngs: nnx.Rngs,
-    dtype: jnp.dtype = jnp.float32,
+    rngs: Rngs,
+    dtype: DTypeLike = jnp.float32,
   ):
     self.base_model = Encoder(
       config, rngs=rngs, dtype=dtype, add_pooling_layer=head.next_sentence, remat=head.remat
     )
     self.cls = PretrainingHeads(config, head.masked_lm, head.next_sentence, rngs)
-    # ALBERT alone has it before the second task.
+    # Only ALBERT has dropout before the classifier of pairs.
     self.dropout_rate = config.classifier_dropout_prob if config.model_type == "albert" else 0.0
 
   def __call__(
     self,
     ids: Int[Array, "batch length"],
     *,
-    attention_mask: Int[Array, "batch length"] | None = None,
+    attention_mask: AttentionMask | None = None,
     token_type_ids: Int[Array, "batch length"] | None = None,
     dropout_key: jax.Array | None = None,
     positions: Int[Array, "batch positions"] | None = None,
   ) -> PretrainingOutput:
-    """`positions` are those whose tokens are predicted, by default all: the vocabulary's logits cost the most."""
+    """Runs the encoder and its heads.
+
+    Args:
+      ids, attention_mask, token_type_ids, dropout_key: as in `Encoder`.
+      positions: positions whose tokens are predicted; None means all. A few are much faster, because the logits over
+        the vocabulary are the most expensive part.
+    """
     encoder_key, head_key = split_key(dropout_key, 2)
     output = self.base_model(
       ids,
@@ -100,7 +111,9 @@ class PretrainingModel(nnx.Module):
 
 
 class PretrainingHeads(nnx.Module):
-  def __init__(self, config: ModelConfig, masked_lm: bool, next_sentence: bool, rngs: nnx.Rngs):
+  """The heads of a pre-training model; each is None if it is not used."""
+
+  def __init__(self, config: ModelConfig, masked_lm: bool, next_sentence: bool, rngs: Rngs):
     self.predictions = Predictions(config, rngs) if masked_lm else None
     self.seq_relationship = (
       Linear(config.hidden_size, 2, std=config.initializer_range, rngs=rngs)
@@ -110,24 +123,29 @@ class PretrainingHeads(nnx.Module):
 
 
 class Predictions(nnx.Module):
-  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+  """The language model's head: a transformation, then the product with the word-embedding table, then a bias."""
+
+  def __init__(self, config: ModelConfig, rngs: Rngs):
     self.transform = Transform(config, rngs)
     self.bias = nnx.Param(jnp.zeros(config.vocab_size, jnp.float32))
+    self.platform = Platform.default()  # see `layers.Linear`
 
   def __call__(
     self, x: Float[Array, "batch positions hidden"], table: Float[Array, "vocab features"]
   ) -> Float[Array, "batch positions vocab"]:
-    logits = linear(self.transform(x), table.astype(x.dtype))
+    logits = linear(self.transform(x), table.astype(x.dtype), self.platform)
     return logits + self.bias[...].astype(x.dtype)[None, None]
 
 
 class Transform(nnx.Module):
-  def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+  """A dense layer, an activation and LayerNorm before the output layer of the language model."""
+
+  def __init__(self, config: ModelConfig, rngs: Rngs):
     self.dense = Linear(
       config.hidden_size, config.embedding_features, std=config.initializer_range, rngs=rngs
     )
     self.LayerNorm = layer_norm(config, config.embedding_features)
-    # transformers' RobertaLMHead has it fixed.
+    # transformers' RobertaLMHead always uses gelu.
     self.activation = ACTIVATIONS["gelu" if config.model_type == "roberta" else config.hidden_act]
 
   def __call__(self, x: jax.Array) -> jax.Array:

@@ -1,30 +1,32 @@
-"""The two matrix products of a transformer, with gradients laid out for the machine they run on.
+"""The two matrix products of a transformer, with gradients that suit the memory layout of the platform.
 
-On CPU, XLA writes out the transpose of an operand that a product reads across its rows, and does so to
-whichever it finds, also where transposing the other side, or the result, moves a quarter of the
-bytes. The gradients here choose, for which `jax.custom_vjp` gives up forward-mode differentiation on
-CPU. On an accelerator a layout costs nothing and the plain product is used.
+On CPU, XLA copies an operand into transposed order if the product contracts its rows. Often it would be cheaper to
+transpose the other operand, or the result: that can move a quarter of the bytes. The gradients here make this choice
+themselves. They use `jax.custom_vjp`, so on CPU there is no forward-mode differentiation. On an accelerator the layout
+costs nothing, and the plain product is used.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from discipline_jax.models.platform import Platform
+
 
 def linear(
-  x: Float[Array, "*batch in"], weight: Float[Array, "out in"]
+  x: Float[Array, "*batch in"], weight: Float[Array, "out in"], platform: Platform
 ) -> Float[Array, "*batch out"]:
-  """x @ weight.T."""
-  if jax.default_backend() == "cpu":
+  """Returns x @ weight.T."""
+  if platform.name == "cpu":
     return _linear(x.reshape(-1, x.shape[-1]), weight).reshape(*x.shape[:-1], weight.shape[0])
   return jax.lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())))
 
 
 def matmul(
-  a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"]
+  a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"], platform: Platform
 ) -> Float[Array, "*batch m n"]:
-  """a @ b for many small matrices."""
-  return _matmul(a, b) if jax.default_backend() == "cpu" else a @ b
+  """Returns a @ b for many small matrices."""
+  return _matmul(a, b) if platform.name == "cpu" else a @ b
 
 
 def transpose(x: Float[Array, "*batch m n"]) -> Float[Array, "*batch n m"]:
@@ -40,7 +42,8 @@ def _linear(x: jax.Array, weight: jax.Array) -> jax.Array:
 def _linear_backward(operands, gradient):
   x, weight = operands
   contract_rows = (((0,), (0,)), ((), ()))
-  if gradient.shape[1] > x.shape[1]:  # XLA transposes the left side
+  # XLA transposes the left operand, so the smaller one stands there.
+  if gradient.shape[1] > x.shape[1]:
     weight_gradient = transpose(jax.lax.dot_general(x, gradient, contract_rows))
   else:
     weight_gradient = jax.lax.dot_general(gradient, x, contract_rows)
@@ -52,7 +55,7 @@ _linear.defvjp(lambda x, weight: (_linear(x, weight), (x, weight)), _linear_back
 
 @jax.custom_vjp
 def _matmul(a: jax.Array, b: jax.Array) -> jax.Array:
-  # Left alone, XLA folds transposes into a product of small matrices, which then runs at half the speed.
+  # Without the barrier, XLA folds transposes into a product of small matrices, which then takes twice as long.
   a, b = jax.lax.optimization_barrier((a, b))
   return jnp.matmul(a, b)
 

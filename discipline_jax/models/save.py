@@ -1,4 +1,4 @@
-"""Gives a model away: a directory in Hugging Face's format, which transformers opens."""
+"""Writes a model to a directory in Hugging Face's format, which transformers can open."""
 
 import json
 import pathlib
@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from flax.traverse_util import flatten_dict
+from jax.typing import DTypeLike
 from safetensors.numpy import save as serialize
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import (
@@ -21,7 +23,6 @@ from discipline_jax.models.heads import (
 )
 from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.pretraining import PretrainingModel
-from discipline_jax.whole_files import whole_file
 
 _FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "plus_tfm": "PlusTfm"}
 _HEAD: dict[type, str] = {
@@ -47,25 +48,26 @@ def save(
   model: nnx.Module,
   directory: str | pathlib.Path,
   *,
-  dtype: jnp.dtype = jnp.float32,
+  dtype: DTypeLike = jnp.float32,
   labels: tuple[str, ...] = (),
 ) -> None:
-  """Writes `config.json`, `model.safetensors`, and the files of the tokenizer that came with the model.
+  """Writes `config.json`, `model.safetensors`, and the tokenizer files of the checkpoint that the model came from.
 
-  Weights that are one (a masked language model's output layer and the word embeddings) are written once, as
-  transformers does. `config.json` is written last: what is there before is not taken for a whole checkpoint.
+  Shared weights (the output layer of a language model and the word embeddings) are written once, as in transformers.
+  `config.json` is written last, because a directory without it is not a checkpoint.
 
   Args:
-    model: an `Encoder`, or one with a head, of `models.load`.
-    directory: is made where it is not there; a checkpoint in it is replaced.
-    dtype: of the weights on disk, float32 or bfloat16.
-    labels: names of a classifier's classes.
+    model: an `Encoder`, with or without a head.
+    directory: where to write. It is made if it does not exist; a checkpoint in it is replaced.
+    dtype: dtype of the weights on disk, float32 or bfloat16.
+    labels: names of a classifier's classes; empty means `LABEL_0`, `LABEL_1` and so on.
 
   Raises:
     UserError: the directory cannot be written.
+    ValueError: another dtype, or the wrong number of labels.
   """
-  if dtype not in _DTYPES:
-    raise ValueError(f"dtype {dtype} is not float32 or bfloat16")
+  if jnp.dtype(dtype) not in _DTYPES:
+    raise ValueError(f"dtype {jnp.dtype(dtype).name} is not float32 or bfloat16")
   encoder = encoder_of(model)
   tensors = {}
   for path, leaf in flatten_dict(nnx.to_pure_dict(nnx.state(model))).items():
@@ -92,7 +94,7 @@ def save(
 
 
 def _copy_tokenizer(source: pathlib.Path | None, directory: pathlib.Path) -> None:
-  """That of another model would be taken for this one's, and goes."""
+  """Copies the tokenizer files of `source`, and deletes those that it lacks, since they belong to another model."""
   for name in _TOKENIZER_FILES:
     if source is not None and (source / name).is_file():
       content = (source / name).read_bytes()
@@ -103,12 +105,14 @@ def _copy_tokenizer(source: pathlib.Path | None, directory: pathlib.Path) -> Non
 
 
 def _name(name: str, config: ModelConfig) -> str:
+  """Returns the name of a parameter in the checkpoint, with the encoder's prefix if the model has a head."""
   if not name.startswith("base_model."):
     return checkpoint_name(name, config)
   return f"{config.model_type}.{checkpoint_name(name.removeprefix('base_model.'), config)}"
 
 
 def _architecture(model: nnx.Module, config: ModelConfig) -> str:
+  """Returns the name of the class in transformers."""
   if isinstance(model, PretrainingModel):
     parts = (model.cls.predictions is not None, model.cls.seq_relationship is not None)
     head = {
@@ -122,7 +126,7 @@ def _architecture(model: nnx.Module, config: ModelConfig) -> str:
 
 
 def _labels(model: nnx.Module, labels: tuple[str, ...]) -> dict:
-  """What transformers takes the number of a classifier's outputs from."""
+  """Returns the fields of `config.json` from which transformers takes the number of a classifier's outputs."""
   if not isinstance(model, SequenceClassifier | PositionClassifier):
     return {}
   names = labels or tuple(f"LABEL_{i}" for i in range(model.num_labels))

@@ -1,4 +1,4 @@
-"""The vocabulary of a checkpoint: which row of the embedding table a symbol or a special token has."""
+"""Vocabularies of models: the row of the embedding table for each token, symbol and special token."""
 
 import dataclasses
 import hashlib
@@ -14,23 +14,23 @@ from discipline_jax.errors import UserError
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 _ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-# PLUS-TFM has no token for what it does not know but X, which is an amino acid that is not known.
+# PLUS-TFM has no [UNK], so X, the unknown amino acid, takes its place.
 _PLUS = ("[PAD]", "X", "[CLS]", "[SEP]", "[MASK]")
 NUM_SPECIAL_TOKENS = len(_BERT)
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-  """Tokens in the order of the embedding table.
+  """A model's vocabulary, in the order of the embedding table.
 
   Attributes:
-    tokens: by id.
-    special_ids: ids of all special tokens.
-    pad_id, cls_id, sep_id: ids of the three special tokens that a classifier's input is made with.
-    unk_id: id of what is not in the vocabulary.
-    mask_id: id of what a masked language model is shown in place of a token.
-    encode: text -> ids, without special tokens.
-    tokenizer: the tokenizer of texts; None for a mere list of symbols.
+    tokens: all tokens, in the order of their ids.
+    special_ids: ids of all special tokens, in rising order.
+    pad_id, cls_id, sep_id: ids of the special tokens for padding, and at the start and end of a segment.
+    unk_id: id of the token for unknown symbols.
+    mask_id: id of the token that replaces masked tokens.
+    encode: function from a text to its ids, without special tokens.
+    tokenizer: tokenizer for texts; None for a list of symbols.
   """
 
   tokens: tuple[str, ...]
@@ -46,14 +46,18 @@ class Vocabulary:
   def encode_texts(
     self, texts: Sequence[str] | Sequence[tuple[str, str]], max_length: int
   ) -> list[Encoding]:
-    """Texts or pairs of texts with the model's special tokens; the longer one of a pair is cut first.
+    """Tokenizes texts or pairs of texts, and adds the model's special tokens.
+
+    Args:
+      texts: texts, or pairs of texts.
+      max_length: largest number of tokens, special ones included; the longer text of a pair is shortened first.
 
     Raises:
       UserError: the model has no tokenizer.
     """
     if self.tokenizer is None:
       raise UserError(
-        "the model has no tokenizer for text; set --config.model.checkpoint to a model of text"
+        "the model has no tokenizer for text; set --config.model.checkpoint to a model for text"
       )
     self.tokenizer.enable_truncation(max_length)
     try:
@@ -62,13 +66,13 @@ class Vocabulary:
       self.tokenizer.no_truncation()
 
   def symbol_ids(self, symbols: Sequence[str]) -> np.ndarray:
-    """The id of each symbol as a token of its own, as if symbols were written with blanks between them.
+    """Returns the id of each symbol, as if the symbols were written with blanks between them.
 
-    A symbol that the tokenizer does not know, but that is a token as it stands, is that token: what transformers makes
-    of a mere `vocab.txt` of capital letters takes them for small ones.
+    If the tokenizer does not know a symbol that is an entry of the vocabulary, the entry is used. For example,
+    transformers lowercases the symbols of a `vocab.txt` of capital letters, and then does not find them.
 
     Raises:
-      UserError: the tokenizer cuts a symbol into several tokens.
+      UserError: the tokenizer splits a symbol into several tokens.
     """
     ids = []
     exact = {token: i for i, token in enumerate(self.tokens)}
@@ -78,45 +82,48 @@ class Vocabulary:
         pieces = [exact[symbol]]
       if len(pieces) != 1:
         raise UserError(
-          f"the symbol {symbol!r} is {len(pieces)} tokens for this model's tokenizer, not one;"
+          f"the model's tokenizer splits the symbol {symbol!r} into {len(pieces)} tokens;"
           " choose another model or alphabet"
         )
       ids.append(pieces[0])
     return np.array(ids, np.int32)
 
   def fingerprint(self) -> str:
-    """A digest of all that makes ids of texts."""
+    """Returns a SHA-256 digest of everything that determines the ids of a text."""
     content = "\n".join(self.tokens) if self.tokenizer is None else self.tokenizer.to_str()
     return hashlib.sha256(content.encode()).hexdigest()
 
   @property
   def ordinary_ids(self) -> np.ndarray:
-    """Ids of all tokens but the special, the `[unusedN]`, and, in a large vocabulary, the first thousand."""
+    """Returns the ids of all tokens except special ones and `[unusedN]`.
+
+    A vocabulary of more than 2,000 tokens also leaves out its first thousand.
+    """
     skip = np.union1d(np.array(self.special_ids, int), self.unused_ids)
     start = 1000 if len(self.tokens) > 2000 else 0
     return np.setdiff1d(np.arange(start, len(self.tokens)), skip).astype(np.int32)
 
   @property
   def unused_ids(self) -> np.ndarray:
-    """Ids of BERT's `[unusedN]` rows, which no text of its pre-training touched."""
+    """Returns the ids of BERT's `[unusedN]` tokens, which do not occur in its pre-training."""
     return np.array(
       [i for i, token in enumerate(self.tokens) if token.startswith("[unused")], np.int32
     )
 
 
 def load_vocabulary(directory: pathlib.Path, size: int | None = None) -> Vocabulary:
-  """Reads the tokenizer of a checkpoint.
+  """Reads the vocabulary and the tokenizer of a checkpoint.
 
-  It is `tokenizer.json` where there is one, else what transformers makes of the files, else `vocab.txt` as a list
-  of symbols in id order. A tokenizer counts only if it has as many tokens as the model has rows: transformers
-  makes an empty one of files that it does not understand.
+  It tries `tokenizer.json`, then the tokenizer that transformers makes of the files, then `vocab.txt` as a list of
+  symbols. A tokenizer must have `size` tokens, because transformers returns an almost empty one for files that it does
+  not understand.
 
   Args:
-    directory: in Hugging Face's format.
-    size: vocab_size of the config; unset, whatever `tokenizer.json` or `vocab.txt` has.
+    directory: a checkpoint in Hugging Face's format.
+    size: vocab_size of the config; None accepts any size.
 
   Raises:
-    UserError: no tokenizer whose vocabulary has `size` entries.
+    UserError: there is no tokenizer with `size` tokens, or it lacks the special tokens.
   """
   for read in (_read_tokenizer, _convert_tokenizer):
     tokenizer = read(directory)
@@ -142,9 +149,9 @@ def _read_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
     return None
   try:
     tokenizer = Tokenizer.from_file(str(path))
-  except Exception as error:  # the library raises bare ones
+  except Exception as error:  # the library raises plain Exceptions
     raise UserError(f"not a tokenizer ({error}), {path}; download the checkpoint again") from None
-  tokenizer.no_padding()  # some publish theirs with the lengths of one task
+  tokenizer.no_padding()  # some published tokenizers pad and truncate to the lengths of one task
   tokenizer.no_truncation()
   return tokenizer
 
@@ -154,12 +161,16 @@ def _convert_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
 
   try:
     return AutoTokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
-  except Exception:  # each tokenizer class fails in its own way on files of another
+  except Exception:  # each tokenizer class raises other errors for files of another class
     return None
 
 
 def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
-  """A vocabulary for a model without a tokenizer: five special tokens, the task's symbols, `[unusedN]` rows.
+  """Makes a vocabulary for a model without a checkpoint: special tokens, the task's symbols, and `[unusedN]`.
+
+  Args:
+    symbols: the task's symbols.
+    size: number of tokens; `[unusedN]` tokens fill it up.
 
   Raises:
     UserError: `size` is too small for the symbols.
@@ -175,7 +186,7 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
 
 
 def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str) -> Vocabulary:
-  """Without a tokenizer, a text is symbols with blanks between them."""
+  """Makes a vocabulary; without a tokenizer, a text is split into symbols at blanks."""
   ids = {token: i for i, token in enumerate(tokens)}
   names = next(
     (names for names in (_BERT, _ROBERTA, _ALBERT, _PLUS) if ids.keys() >= set(names)), None

@@ -1,8 +1,8 @@
-"""Reads the tensors of a `pytorch_model.bin` without PyTorch, and without running what a pickle asks for.
+"""Reads the tensors of a `pytorch_model.bin` without PyTorch, and without running code from the pickle.
 
-Both formats of `torch.save` are read: the zip archive (since PyTorch 1.6) and the older stream of
-pickles. Format: torch/serialization.py. A pickle can name any function of any module to be called; the
-unpickler here knows seven names, builds numpy arrays for them, and refuses every other.
+It reads both formats of `torch.save`: the zip archive (since PyTorch 1.6) and the older stream of pickles; see
+torch/serialization.py. A pickle can call any function of any module. The unpickler here knows only the names that
+describe tensors, builds numpy arrays for them, and refuses every other name.
 """
 
 import collections
@@ -10,7 +10,7 @@ import io
 import pathlib
 import pickle
 import zipfile
-from typing import Any, BinaryIO
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -33,13 +33,13 @@ _STORAGE_DTYPES = {
 
 
 def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
-  """Returns the state dict in `path` as arrays; raises UserError where it holds anything but tensors."""
+  """Returns the state dict in a file as arrays; raises UserError if it holds anything but tensors."""
   try:
     with path.open("rb") as file:
       state = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
     if not isinstance(state, dict):
       raise UserError(
-        f"holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
+        f"the file holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
       )
     for name, value in state.items():
       if not isinstance(name, str) or not isinstance(value, _Tensor):
@@ -49,9 +49,9 @@ def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
     raise
   except _Refused as name:
     raise UserError(
-      f"the checkpoint's pickle asks for {name}, which is not a tensor; nothing was run, {path}; get a safetensors file"
+      f"the checkpoint's pickle calls {name}, which was not run, {path}; use a checkpoint in safetensors format"
     ) from None
-  except Exception as error:  # a hostile pickle can make the machine fail in any way
+  except Exception as error:  # a hostile pickle can raise any error
     reason = f"{type(error).__name__}: {error}"
     raise UserError(
       f"not a readable PyTorch checkpoint ({reason}), {path}; download it again"
@@ -59,11 +59,11 @@ def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 class _Refused(Exception):
-  """The name of what a pickle wants to call."""
+  """A pickle calls a function that is not allowed; holds its name."""
 
 
 class _Storage:
-  """A flat buffer; a legacy file fills it after the pickle that refers to it."""
+  """A flat buffer. In the older format its data follow after the pickle that refers to it."""
 
   def __init__(self, dtype: np.dtype, size: int):
     self.dtype, self.size, self.data = dtype, size, b""
@@ -78,18 +78,15 @@ class _Tensor:
     self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
   def array(self) -> np.ndarray:
+    """Returns a contiguous copy; raises ValueError if the view exceeds the storage."""
     flat = np.frombuffer(self.storage.data, self.storage.dtype)
     if min(*self.shape, *self.strides, self.offset, 0) < 0 or len(self.shape) != len(self.strides):
-      raise UserError(
-        f"a tensor of shape {self.shape} and strides {self.strides} in a PyTorch checkpoint; download it again"
-      )
+      raise ValueError(f"a tensor of shape {self.shape} and strides {self.strides}")
     end = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + 1
     if 0 in self.shape:
       return np.zeros(self.shape, flat.dtype)
     if end > flat.size:
-      raise UserError(
-        f"a tensor of {end} elements in a storage of {flat.size} in a PyTorch checkpoint; download it again"
-      )
+      raise ValueError(f"a tensor of {end} elements in a storage of {flat.size}")
     itemsize = flat.dtype.itemsize
     view = np.lib.stride_tricks.as_strided(
       flat[self.offset :], self.shape, [s * itemsize for s in self.strides], writeable=False
@@ -98,7 +95,14 @@ class _Tensor:
 
 
 class _Unpickler(pickle.Unpickler):
-  def __init__(self, file: BinaryIO, load_storage):
+  """An unpickler for tensors only.
+
+  Args:
+    file: the pickle.
+    load_storage: function from dtype, key and number of elements to a storage.
+  """
+
+  def __init__(self, file: io.BufferedIOBase, load_storage):
     super().__init__(file, encoding="utf-8")
     self._load_storage = load_storage
 
@@ -118,11 +122,11 @@ class _Unpickler(pickle.Unpickler):
     if (
       kind != "storage" or not isinstance(dtype, np.dtype) or any(item is not None for item in view)
     ):
-      raise UserError(f"an unknown storage {pid!r} in a PyTorch checkpoint; get a safetensors file")
+      raise ValueError(f"an unknown storage {pid!r}")
     return self._load_storage(dtype, str(key), int(size))
 
 
-def _read_zip(file: BinaryIO) -> Any:
+def _read_zip(file: io.BufferedIOBase) -> Any:
   with zipfile.ZipFile(file) as archive:
     pickles = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
     if len(pickles) != 1:
@@ -139,7 +143,7 @@ def _read_zip(file: BinaryIO) -> Any:
     return _Unpickler(io.BytesIO(archive.read(pickles[0])), load_storage).load()
 
 
-def _read_legacy(file: BinaryIO) -> Any:
+def _read_legacy(file: io.BufferedIOBase) -> Any:
   storages: dict[str, _Storage] = {}
 
   def load_storage(dtype: np.dtype, key: str, size: int) -> _Storage:
@@ -147,7 +151,7 @@ def _read_legacy(file: BinaryIO) -> Any:
 
   file.seek(0)
   if _Unpickler(file, load_storage).load() != _LEGACY_MAGIC:
-    raise ValueError("no magic number of torch.save")
+    raise ValueError("it does not start with the magic number of torch.save")
   for _ in ("protocol version", "system information"):
     _Unpickler(file, load_storage).load()
   state = _Unpickler(file, load_storage).load()
@@ -156,5 +160,5 @@ def _read_legacy(file: BinaryIO) -> Any:
     size = int.from_bytes(file.read(8), "little")
     storage.data = file.read(size * storage.dtype.itemsize)
     if size != storage.size or len(storage.data) != size * storage.dtype.itemsize:
-      raise ValueError(f"storage {key} is cut short")
+      raise ValueError(f"storage {key} is incomplete")
   return state

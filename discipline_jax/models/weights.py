@@ -1,4 +1,4 @@
-"""Opens the weights of a checkpoint in any of Hugging Face's formats; each tensor is read when it is asked for."""
+"""Opens the weights of a checkpoint in any of Hugging Face's formats; reads each tensor only when it is needed."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ _FILES = (
   "pytorch_model.bin.index.json",
 )
 
-_ALIGNMENT = 64  # bytes; what XLA asks of memory that it takes over as it is
+_ALIGNMENT = 64  # bytes; XLA uses an array without copying it if its memory is aligned to this
 _DTYPES = {
   "F64": np.float64,
   "F32": np.float32,
@@ -38,7 +38,14 @@ Weights = Mapping[str, Callable[[], np.ndarray]]
 
 
 def open_weights(directory: pathlib.Path) -> Weights:
-  """Maps each tensor's name in the checkpoint to a function that reads it."""
+  """Returns, for the name of each tensor in the checkpoint, a function that reads it.
+
+  Args:
+    directory: a checkpoint in Hugging Face's format.
+
+  Raises:
+    UserError: there are no weights, or a file is missing or broken.
+  """
   present = [name for name in _FILES if (directory / name).is_file()]
   if not present:
     raise UserError(
@@ -51,7 +58,7 @@ def open_weights(directory: pathlib.Path) -> Weights:
     shards = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
     files = sorted(set(shards.values()))
   except (ValueError, KeyError, TypeError, AttributeError):
-    raise UserError(f"not an index of weights, {path}; download it again") from None
+    raise UserError(f"not an index of shards, {path}; download it again") from None
   weights: dict[str, Callable[[], np.ndarray]] = {}
   for file in files:
     if pathlib.PurePath(file).name != file or not (directory / file).is_file():
@@ -79,7 +86,15 @@ def _open_file(path: pathlib.Path) -> Weights:
 
 
 def _read(path: pathlib.Path, start: int, entry: Mapping[str, Any]) -> np.ndarray:
-  """One tensor, read where it is to stay: a mapped file, a copy and one more for JAX would take memory thrice."""
+  """Reads one tensor to aligned memory that JAX can use without a copy.
+
+  The usual way, a mapped file with a copy for numpy and one for JAX, needs three times the memory.
+
+  Args:
+    path: a safetensors file.
+    start: offset of the data in the file, in bytes.
+    entry: dtype, shape and offsets of the tensor, from the file's header.
+  """
   if entry["dtype"] not in _DTYPES:
     raise UserError(f"dtype {entry['dtype']} is not supported, {path}; save the weights as float32")
   begin, end = entry["data_offsets"]
@@ -89,12 +104,12 @@ def _read(path: pathlib.Path, start: int, entry: Mapping[str, Any]) -> np.ndarra
   with path.open("rb") as file:
     file.seek(start + begin)
     if file.readinto(buffer.data) != len(buffer):
-      raise OSError(f"{path.name} ends before it should")
+      raise OSError(f"{path.name} is incomplete")
   return buffer.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def read_tensor(weights: Weights, name: str, directory: pathlib.Path) -> np.ndarray:
-  """A tensor of `open_weights`; raises UserError where it cannot be read."""
+  """Reads a tensor of `open_weights`; raises UserError if that fails."""
   try:
     return weights[name]()
   except OSError as error:

@@ -1,6 +1,4 @@
-"""The kernel's attention is the plain one."""
-
-from unittest import mock
+"""Tests that fused attention equals the plain one, and of the choice between them."""
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +7,9 @@ import pytest
 
 from discipline_jax.models import attention
 from discipline_jax.models.attention import _fused, _has_kernel, attend
+from discipline_jax.models.platform import Platform
+
+CPU = Platform("cpu")
 
 
 def inputs(dtype=jnp.float32):
@@ -21,7 +22,15 @@ def inputs(dtype=jnp.float32):
 
 def plain(query, key, value, allowed, **options):
   return attend(
-    query, key, value, allowed, num_heads=4, dropout_key=None, dropout_rate=0.0, **options
+    query,
+    key,
+    value,
+    allowed,
+    num_heads=4,
+    platform=CPU,
+    dropout_key=None,
+    dropout_rate=0.0,
+    **options,
   )
 
 
@@ -45,13 +54,13 @@ def test_a_row_without_tokens_is_finite():
   assert jnp.isfinite(_fused(query, key, value, jnp.zeros_like(allowed), 4, "xla")).all()
 
 
-def test_weights_are_given_where_they_are_needed():
+def test_weights_are_returned_only_if_they_are_needed():
   assert plain(*inputs())[1].shape == (3, 4, 10, 10)
   assert plain(*inputs(), need_weights=False)[1] is None
 
 
 @pytest.mark.parametrize(
-  ("backend", "capability", "dtype", "shape", "expected"),
+  ("platform", "capability", "dtype", "shape", "expected"),
   [
     ("gpu", "9.0", jnp.bfloat16, (2, 8, 64), True),
     ("gpu", "8.0", jnp.float16, (2, 8, 64), True),
@@ -61,24 +70,24 @@ def test_weights_are_given_where_they_are_needed():
     ("gpu", "9.0", jnp.bfloat16, (2, 1, 64), False),
     ("gpu", "9.0", jnp.bfloat16, (2, 8, 36), False),
     ("gpu", "9.0", jnp.bfloat16, (2, 8, 1024), False),
+    ("gpu", "9.0", jnp.bfloat16, (2, 8, 512), True),  # heads of 128
     ("cpu", "", jnp.bfloat16, (2, 8, 64), False),
+    ("tpu", "", jnp.bfloat16, (2, 8, 64), False),
   ],
 )
-def test_which_devices_have_the_kernel(backend, capability, dtype, shape, expected, monkeypatch):
-  device = mock.Mock(compute_capability=capability)
-  monkeypatch.setattr(jax, "default_backend", lambda: backend)
-  monkeypatch.setattr(jax, "devices", lambda: [device])
-  assert _has_kernel(jnp.dtype(dtype), shape, 4) == expected
+def test_which_devices_have_the_kernel(platform, capability, dtype, shape, expected):
+  assert _has_kernel(Platform(platform, capability), jnp.dtype(dtype), shape, 4) == expected
 
 
-def test_the_kernel_is_taken_only_without_dropout_and_weights(monkeypatch):
+def test_the_kernel_is_used_only_without_dropout_and_weights(monkeypatch):
   taken = []
   monkeypatch.setattr(attention, "_has_kernel", lambda *_: True)
-  monkeypatch.setattr(attention, "_fused", lambda *inputs: taken.append(inputs[-1]))
+  monkeypatch.setattr(attention, "_fused", lambda *inputs: taken.append(inputs[-1]) or inputs[0])
   plain(*inputs())
   attend(
     *inputs(),
     num_heads=4,
+    platform=CPU,
     dropout_key=jax.random.key(0),
     dropout_rate=0.1,
     need_weights=False,

@@ -1,4 +1,4 @@
-"""Properties of the encoder that hold for any weights."""
+"""Tests of properties of the encoder that hold for any weights."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from flax import nnx
 
 from discipline_jax import models
 from discipline_jax.models.functional import classifier_function
-from discipline_jax.models.initialise import INITS, initial_params, word_embeddings
+from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.models.layers import dropout, hash_bits
 
 CONFIG = models.ModelConfig(
@@ -26,7 +26,7 @@ LENGTH, PADDED = 10, 4
 
 @pytest.fixture(scope="module")
 def classifier():
-  """A function, its parameters (far from zero), ids and a mask that hides each row's last positions."""
+  """Returns a function, its parameters (far from zero), ids, and a mask that hides each row's last positions."""
   head = models.Classifier(3)
   params = initial_params("scratch", CONFIG, head, None, seed=3)
   params = jax.tree.map(
@@ -50,7 +50,7 @@ def test_padded_tokens_change_nothing(classifier):
 
 def test_padded_tokens_have_no_gradient(classifier):
   forward, params, _, mask = classifier
-  # each position has a row of its own, so that the gradient of a row is the gradient of a position
+  # Each position has its own row of the table, so the gradient of a row is the gradient of a position.
   ids = jnp.arange(3 * LENGTH).reshape(3, LENGTH)
   gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None, None)).sum())(
     params
@@ -80,7 +80,7 @@ def test_padding_a_row_changes_nothing(classifier):
 
 @pytest.mark.parametrize("dropout_key", [None, jax.random.key(5)])
 def test_first_only_is_the_first_position_of_all(dropout_key):
-  """Without dropout to the last bits; with it, all but the last layer draw the same masks."""
+  """With dropout, all layers but the last have the same masks."""
   config = dataclasses.replace(CONFIG, num_hidden_layers=1 if dropout_key is None else 2)
   encoder = models.Encoder(config, rngs=nnx.Rngs(0))
   ids = jnp.asarray(np.random.default_rng(1).integers(0, 40, (4, 9)))
@@ -109,8 +109,8 @@ def test_first_only_has_the_gradients_of_all():
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, first)
 
 
-def test_some_positions_are_those_of_all():
-  """What is computed for them, and its gradients."""
+def test_chosen_positions_equal_those_of_the_whole_row():
+  """Outputs and gradients are compared."""
   encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
   rng = np.random.default_rng(1)
   ids, mask = jnp.asarray(rng.integers(0, 40, (4, 9))), jnp.arange(9)[None] < jnp.full((4, 1), 7)
@@ -132,7 +132,7 @@ def test_some_positions_are_those_of_all():
 
 
 def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
-  """The paper's isomorphism: T on the tokens and T on the rows of the table cancel."""
+  """This is the paper's isomorphism: a map T of the tokens, and the same map of the table's rows, cancel."""
   forward, params, ids, mask = classifier
   table = np.random.default_rng(2).permutation(CONFIG.vocab_size)
   moved = jax.tree.map(lambda leaf: leaf, params)
@@ -159,49 +159,8 @@ def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
 
 def test_too_long_a_row_is_an_error():
   encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
-  with pytest.raises(ValueError, match="13 tokens a row, but the model has positions for 12"):
+  with pytest.raises(ValueError, match="13 .* 12"):
     encoder(jnp.zeros((1, 13), jnp.int32))
-
-
-def test_scratch_is_the_default_initialiser():
-  params = initial_params(
-    "scratch", dataclasses.replace(CONFIG, vocab_size=4000), models.Classifier(2), None, seed=0
-  )
-  weight = word_embeddings(params)["weight"]
-  assert abs(float(weight.std()) - 0.02) < 2e-4
-  assert abs(float(weight.mean())) < 3e-4
-  layer = params["base_model"]["encoder"]["layer"][1]
-  np.testing.assert_array_equal(layer["output"]["LayerNorm"]["weight"], 1)
-  np.testing.assert_array_equal(layer["output"]["LayerNorm"]["bias"], 0)
-  np.testing.assert_array_equal(layer["intermediate"]["dense"]["bias"], 0)
-
-
-def test_inits_differ_where_they_should(testdata):
-  config = models.read_config(testdata / "bert_small")
-  made = {
-    init: initial_params(init, config, models.Classifier(2), testdata / "bert_small", seed=4)
-    for init in INITS
-  }
-  for init in ("scratch", "re_emb"):  # the same seed, the same head
-    np.testing.assert_array_equal(
-      made["pretrained"]["classifier"]["weight"], made[init]["classifier"]["weight"]
-    )
-  np.testing.assert_array_equal(
-    word_embeddings(made["re_emb"])["weight"], word_embeddings(made["scratch"])["weight"]
-  )
-  assert not np.allclose(
-    word_embeddings(made["re_emb"])["weight"], word_embeddings(made["pretrained"])["weight"]
-  )
-  for part in ("encoder", "pooler"):
-    jax.tree.map(
-      np.testing.assert_array_equal,
-      made["re_emb"]["base_model"][part],
-      made["pretrained"]["base_model"][part],
-    )
-  assert not np.allclose(
-    made["scratch"]["base_model"]["pooler"]["dense"]["weight"],
-    made["pretrained"]["base_model"]["pooler"]["dense"]["weight"],
-  )
 
 
 class TestDropout:
@@ -220,7 +179,7 @@ class TestDropout:
     assert dropout(jax.random.key(0), x, 0.0) is x
 
   def test_bits_are_balanced_and_uncorrelated(self):
-    """Every bit is set half of the time; neighbours along every axis and other keys agree half of the time."""
+    """Every bit is set half of the time. Neighbours on every axis, and two keys, agree half of the time."""
     keys = jax.random.split(jax.random.key(1), 2)
     bits = np.asarray(hash_bits(keys[0], self.shape))
     other = np.asarray(hash_bits(keys[1], self.shape))
@@ -234,7 +193,7 @@ class TestDropout:
       assert abs(((ahead ^ behind) >> 31).mean() - 0.5) < 6 * deviation, axis
 
   def test_low_values_are_uniform(self):
-    """The tail that dropout cuts at, in 64 cells, by chi squared (63 degrees of freedom, 5 deviations)."""
+    """The test is chi squared over 64 cells: 63 degrees of freedom, 5 standard deviations."""
     counts = np.bincount(
       np.asarray(hash_bits(jax.random.key(2), self.shape)).ravel() >> 26, minlength=64
     )
@@ -247,3 +206,15 @@ class TestDropout:
     np.testing.assert_array_equal(
       jax.grad(lambda x: dropout(key, x, 0.3).sum())(x), dropout(key, x, 0.3)
     )
+
+
+@pytest.mark.parametrize(
+  ("family", "drops"), [("bert", True), ("roberta", True), ("plus_tfm", True), ("albert", False)]
+)
+def test_albert_alone_drops_nothing_after_the_feed_forward_network(family, drops):
+  """Lan et al. 2020, section 4.7."""
+  config = dataclasses.replace(CONFIG, model_type=family, hidden_dropout_prob=0.5)
+  end = models.Encoder(config, rngs=nnx.Rngs(0)).encoder.layer[0].output
+  x, residual = jnp.ones((1, 2, CONFIG.intermediate_size)), jnp.zeros((1, 2, CONFIG.hidden_size))
+  trained, evaluated = end(x, residual, jax.random.key(1)), end(x, residual, None)
+  assert np.array_equal(trained, evaluated) != drops

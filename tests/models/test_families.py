@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and ALBERT against PyTorch and transformers. The files are made by testdata/make_families.py."""
+"""Tests of BERT, RoBERTa and ALBERT against transformers; testdata/make_families.py made the expected values."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def batch(expected) -> dict:
 
 @pytest.fixture
 def golden(request, testdata):
-  """A checkpoint, and what PyTorch made of it."""
+  """Returns a checkpoint, and PyTorch's outputs for it."""
   folder = testdata / "families"
   if request.param in SMALL:
     return folder / request.param, dict(np.load(folder / request.param / "golden.npz"))
@@ -106,7 +106,6 @@ def test_classifier_and_its_gradients(name, testdata):
       np.testing.assert_array_equal(ours, 0)
       continue
     seen.add(theirs)
-    # Padding rows have no gradient there, whatever is computed at padding.
     scale = np.abs(expected[theirs]).max()
     np.testing.assert_allclose(ours, expected[theirs], atol=1e-4 * max(scale, 1e-4), rtol=0)
   assert seen == {key for key in expected if key.startswith("gradient.")}

@@ -1,4 +1,4 @@
-"""Against PyTorch and transformers: outputs, and twenty Adam steps. The files are made by testdata/make_golden.py."""
+"""Tests of outputs and of training against transformers; testdata/make_golden.py made the expected values."""
 
 import dataclasses
 import pathlib
@@ -13,17 +13,19 @@ from flax import nnx
 from discipline_jax import models
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
+from discipline_jax.tasks.answers import Class
 from discipline_jax.training.optimizers import make_optimizer
+from discipline_jax.training.samples import Batch, Samples, sample_loss
 from discipline_jax.training.sharding import make_mesh
 from discipline_jax.training.state import TrainState
-from discipline_jax.training.steps import DeviceData, make_train_step
+from discipline_jax.training.update import make_train_step
 
 NAMES = ("bert_small", "minilm-l6-uncased", "bert-tiny-uncased")
 
 
 @pytest.fixture(params=NAMES)
 def golden(request, testdata) -> tuple[pathlib.Path, dict[str, np.ndarray]]:
-  """A checkpoint, and what PyTorch made of it."""
+  """Returns a checkpoint, and PyTorch's outputs for it."""
   folder = (
     testdata if request.param == "bert_small" else request.getfixturevalue("shared") / "models"
   )
@@ -59,7 +61,7 @@ def test_outputs_equal_pytorch(golden):
 
 
 def test_twenty_adam_steps_equal_pytorch(golden):
-  """The whole training step, with the task's rows of the embedding table alone, against PyTorch's with all of it."""
+  """Here only the task's rows of the embedding table are trained; PyTorch trains the whole table."""
   directory, expected = golden
   config, head = models.read_config(directory), models.Classifier(3)
   params = initial_params("pretrained", config, head, directory, seed=0)
@@ -91,19 +93,16 @@ def test_twenty_adam_steps_equal_pytorch(golden):
   optimizer = make_optimizer(train, num_steps)
   state = TrainState.create(params, optimizer)
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-  data = DeviceData(
-    jnp.asarray(expected["symbols"]),
-    None,
-    jnp.asarray(expected["labels"]),
-    jnp.asarray(sub_table.lookup)[None],
-    jnp.zeros(1, jnp.int32),
-  )
-  step = make_train_step(forward, optimizer, mesh, state)
+  labels = jnp.asarray(expected["labels"])
+  samples = Samples(jnp.asarray(expected["symbols"]), None, {"labels": labels})
+  lookup, seeds = jnp.asarray(sub_table.lookup)[None], jnp.zeros(1, jnp.int32)
+  loss = sample_loss(forward, Class(("a", "b", "c")), samples.symbols.shape[1])
+  step = make_train_step(loss, optimizer, mesh, state)
   parts = 2 if directory.name == "bert_small" else 1  # gradient accumulation
   batches = np.arange(len(expected["labels"]), dtype=np.int32).reshape(-1, 1, parts, 8 // parts)
   losses = []
   for number in range(num_steps):
-    batch = jnp.asarray(batches[number % len(batches)])
-    state, metrics = step(state, data, batch, data.symbols.shape[1])
+    batch = Batch(jnp.asarray(batches[number % len(batches)]), lookup, seeds)
+    state, metrics = step(state, samples, batch)
     losses.append(float(metrics["loss"][0]))
   np.testing.assert_allclose(losses, expected["losses"], atol=1e-4, rtol=0)

@@ -1,4 +1,4 @@
-"""Checkpoints in all their shapes, good and bad."""
+"""Tests of loading checkpoints in all formats, whole and broken."""
 
 import collections
 import json
@@ -21,14 +21,14 @@ QUERY = "encoder.layer.0.attention.self.query.weight"
 
 @pytest.fixture
 def checkpoint(testdata, tmp_path):
-  """A copy of the small checkpoint that a test may spoil, and its tensors."""
+  """Returns a copy of the small checkpoint, which a test may change, and its tensors."""
   directory = tmp_path / "checkpoint"
   shutil.copytree(testdata / "bert_small", directory)
   return directory, load_file(directory / "model.safetensors")
 
 
 def flat(model) -> dict[str, np.ndarray]:
-  """The parameters under their dotted names."""
+  """Returns the parameters under their dotted names."""
   return {
     ".".join(map(str, path)): np.asarray(leaf.get_value())
     for path, leaf in nnx.to_flat_state(nnx.state(model))
@@ -86,7 +86,7 @@ def test_variants_give_the_same_weights(checkpoint, variant):
     assert value.dtype == np.float32
 
 
-def test_what_is_drawn_anew_is_named(checkpoint, caplog):
+def test_random_weights_are_named(checkpoint, caplog):
   directory, tensors = checkpoint
   save_file(
     {name: value for name, value in tensors.items() if not name.startswith("pooler")},
@@ -111,7 +111,7 @@ def test_a_head_of_the_right_size_is_loaded(checkpoint):
   np.testing.assert_array_equal(model.classifier.weight[...], head["classifier.weight"])
 
 
-def test_a_head_of_another_size_is_drawn_anew_and_named(checkpoint, caplog):
+def test_a_head_of_another_size_becomes_random_and_is_named(checkpoint, caplog):
   directory, tensors = checkpoint
   head = {
     "classifier.weight": np.ones((5, 36), np.float32),
@@ -124,13 +124,13 @@ def test_a_head_of_another_size_is_drawn_anew_and_named(checkpoint, caplog):
 
 def test_only_berts_are_left_to_right():
   fields = {"is_decoder": True, "model_type": "roberta"}
-  with pytest.raises(UserError, match="is_decoder = True, here, is not supported"):
+  with pytest.raises(UserError, match="is_decoder = True, here"):
     models.ModelConfig.from_dict(fields, "here")
   assert models.ModelConfig.from_dict(fields | {"model_type": "bert"}, "here").is_decoder
 
 
 class TestBad:
-  """Every bad checkpoint is one line that names the file, and the tensor or the key."""
+  """A bad checkpoint is an error in one line that names the file, and the tensor or the key."""
 
   @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
   @pytest.mark.parametrize("name", [QUERY, "embeddings.word_embeddings.weight"])
@@ -139,7 +139,7 @@ class TestBad:
     tensors[name] = tensors[name].copy()
     tensors[name].flat[-1] = value
     save_file(tensors, directory / "model.safetensors")
-    self.check(directory, f"{name} holds values that are not finite, ")
+    self.check(directory, f"{name} .* finite")
 
   @pytest.mark.parametrize("form", ["zip", "legacy"])
   def test_a_pickle_with_code(self, checkpoint, form):
@@ -151,95 +151,82 @@ class TestBad:
     if form == "zip":
       with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", content)
-    self.check(
-      directory, "pickle asks for __builtin__.print, which is not a tensor; nothing was run"
-    )
+    self.check(directory, r"__builtin__\.print\b.*pytorch_model\.bin")
 
   @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fact"),
     [
-      (
-        {"tokenizer.json": "{}"},
-        r"not a tokenizer \(.*tokenizer.json; download the checkpoint again",
-      ),
-      ({"tokenizer.json": ""}, r"not a tokenizer \("),
-      ({"vocab.txt": "[PAD]\n[UNK]\n"}, "no tokenizer with the 300 entries of config.json"),
-      ({"vocab.txt": "\n".join(map(str, range(300)))}, r"no special tokens \[PAD\] "),
-      ({}, "no tokenizer with the 300 entries of config.json, .*; put the tokenizer's own"),
+      ({"tokenizer.json": "{}"}, r"\(.*checkpoint/tokenizer\.json;"),
+      ({"tokenizer.json": ""}, r"\(.*checkpoint/tokenizer\.json;"),
+      ({"vocab.txt": "[PAD]\n[UNK]\n"}, r"\b300 .*config\.json"),
+      ({"vocab.txt": "\n".join(map(str, range(300)))}, r"\[PAD\] .*checkpoint/vocab\.txt"),
+      ({}, r"\b300 .*config\.json"),
     ],
   )
-  def test_a_tokenizer_that_does_not_match(self, checkpoint, changes, message):
+  def test_a_tokenizer_that_does_not_match(self, checkpoint, changes, fact):
     directory, _ = checkpoint
     for name, content in changes.items():
       (directory / name).write_text(content)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=fact) as caught:
       load_vocabulary(directory, 300)
     assert "\n" not in str(caught.value)
     assert str(directory) in str(caught.value)
 
   @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value", "fact"),
     [
       (QUERY, None, f"{QUERY} is missing"),
-      (
-        QUERY,
-        np.zeros((36, 35), np.float32),
-        rf"{QUERY} has shape \[36, 35\], the config asks for \[36, 36\]",
-      ),
-      (QUERY, np.zeros((36, 36), np.int32), f"{QUERY} has dtype int32"),
-      (
-        QUERY,
-        np.zeros((36, 36), np.uint64),
-        "dtype U64 is not supported, .*; save the weights as float32",
-      ),
+      (QUERY, np.zeros((36, 35), np.float32), rf"{QUERY} .*\[36, 35\].* \[36, 36\]"),
+      (QUERY, np.zeros((36, 36), np.int32), f"{QUERY} .*int32"),
+      (QUERY, np.zeros((36, 36), np.uint64), r"U64.*model\.safetensors"),
     ],
   )
-  def test_tensor(self, checkpoint, name, value, message):
+  def test_tensor(self, checkpoint, name, value, fact):
     directory, tensors = checkpoint
     tensors.pop(name)
     save_file(
       tensors if value is None else {**tensors, name: value}, directory / "model.safetensors"
     )
-    self.check(directory, message)
+    self.check(directory, fact)
 
   @pytest.mark.parametrize("size", [0, 4, 2000, -1])
   def test_truncated_safetensors(self, checkpoint, size):
     path = checkpoint[0] / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
-    self.check(checkpoint[0], "not a whole safetensors file .* download it again")
+    self.check(checkpoint[0], r"\(.*\), .*model\.safetensors;")
 
   @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("field", "value", "fact"),
     [
-      ("model_type", "gpt2", "model_type 'gpt2', .*config.json"),
+      ("model_type", "gpt2", r"model_type 'gpt2', .*config\.json"),
       ("position_embedding_type", "relative_key", "position_embedding_type = 'relative_key'"),
       ("add_cross_attention", True, "add_cross_attention = True"),
       ("hidden_act", "tanhshrink", "hidden_act 'tanhshrink'"),
-      ("hidden_size", 37, "hidden_size 37, .* is not a multiple of num_attention_heads 4"),
+      ("hidden_size", 37, "hidden_size 37, .* num_attention_heads 4"),
       ("num_hidden_layers", "3", "num_hidden_layers = '3'"),
       ("hidden_dropout_prob", "0.1", "hidden_dropout_prob = '0.1'"),
-      ("hidden_dropout_prob", 1.0, r"hidden_dropout_prob = 1.0, .* is not in \[0, 1\)"),
+      ("hidden_dropout_prob", 1.0, r"hidden_dropout_prob = 1\.0, .*\[0, 1\)"),
       ("layer_norm_eps", 0, "layer_norm_eps = 0"),
       ("num_hidden_layers", 4, "encoder.layer.3.attention.output.LayerNorm.bias is missing"),
     ],
   )
-  def test_config(self, checkpoint, field, value, message):
+  def test_config(self, checkpoint, field, value, fact):
     path = checkpoint[0] / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
-    self.check(checkpoint[0], message)
+    self.check(checkpoint[0], fact)
 
   @pytest.mark.parametrize("content", ["{", "[1]", b"\xff\xfe"])
-  def test_config_is_no_json(self, checkpoint, content):
+  def test_config_is_not_a_json_object(self, checkpoint, content):
     (checkpoint[0] / "config.json").write_bytes(
       content if isinstance(content, bytes) else content.encode()
     )
-    self.check(checkpoint[0], "not .*config.json; download the checkpoint again")
+    self.check(checkpoint[0], r"JSON.*config\.json;")
 
   def test_files_are_missing(self, checkpoint):
     (checkpoint[0] / "model.safetensors").unlink()
-    self.check(checkpoint[0], "no model.safetensors or pytorch_model.bin in .*; download")
+    self.check(checkpoint[0], r"no model\.safetensors or pytorch_model\.bin ")
     (checkpoint[0] / "config.json").unlink()
-    self.check(checkpoint[0], "no config.json in ")
+    self.check(checkpoint[0], r"no config\.json ")
 
   def test_a_shard_is_missing_or_outside(self, checkpoint):
     directory, _ = checkpoint
@@ -251,23 +238,20 @@ class TestBad:
       self.check(directory, f"the shard {shard} is missing")
 
   def test_neither_directory_nor_hub(self):
-    with pytest.raises(UserError, match=r"no checkpoint directory \./nowhere; put config.json"):
+    with pytest.raises(UserError, match=r"directory \./nowhere;"):
       models.load("./nowhere")
-    with pytest.raises(
-      UserError,
-      match=r"no directory 'nobody/nothing', and it could not be had from huggingface.co .* download its files by hand",
-    ):
+    with pytest.raises(UserError, match=r"'nobody/nothing' .*huggingface\.co"):
       models.load("nobody/nothing")
 
-  def check(self, directory, message):
-    with pytest.raises(UserError, match=message) as caught:
+  def check(self, directory, fact):
+    with pytest.raises(UserError, match=fact) as caught:
       models.load(str(directory))
     assert "\n" not in str(caught.value)
     assert str(directory) in str(caught.value)
 
 
 class TestTorchFile:
-  """`testdata/tensors_{zip,legacy}.bin` were saved by PyTorch; see testdata/make_golden.py."""
+  """Tests with `testdata/tensors_{zip,legacy}.bin`, which PyTorch saved; see testdata/make_golden.py."""
 
   @pytest.mark.parametrize("form", ["zip", "legacy"])
   def test_reads_what_pytorch_saved(self, testdata, form):
@@ -311,9 +295,7 @@ class TestTorchFile:
         archive.writestr("archive/data.pkl", content)
     else:
       path.write_bytes(content)
-    with pytest.raises(
-      UserError, match=r"asks for (io|_io|builtins)\.open, which is not a tensor; nothing was run"
-    ):
+    with pytest.raises(UserError, match=r"\b(io|_io|builtins)\.open\b.*pytorch_model\.bin"):
       read_torch_file(path)
     assert not marker.exists()
 
@@ -324,23 +306,19 @@ class TestTorchFile:
       for name in archive.namelist():
         content = archive.read(name)
         spoilt.writestr(name, content[:size] if "/data/" in name else content)
-    with pytest.raises(
-      UserError, match="elements in a storage of|not a readable PyTorch checkpoint"
-    ):
+    with pytest.raises(UserError, match=r"\(ValueError: .*pytorch_model\.bin"):
       read_torch_file(path)
 
   @pytest.mark.parametrize("content", [b"", b"\x80\x02}q\x00.", b"PK\x03\x04", b"garbage" * 9])
   def test_garbage(self, tmp_path, content):
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(content)
-    with pytest.raises(
-      UserError, match=r"not a readable PyTorch checkpoint .*pytorch_model.bin; download it again"
-    ):
+    with pytest.raises(UserError, match=r"\(\w+: .*\), .*pytorch_model\.bin;"):
       read_torch_file(path)
 
 
-def test_a_mere_list_of_capital_letters_is_a_vocabulary_of_symbols(tmp_path):
-  """transformers takes it for BERT's, and makes small letters of the text."""
+def test_a_list_of_capital_letters_is_a_vocabulary_of_symbols(tmp_path):
+  """transformers takes the list for BERT's vocabulary, whose tokenizer lowercases the text."""
   tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "C", "D"]
   (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
   (tmp_path / "config.json").write_text('{"model_type": "bert", "vocab_size": 8}')

@@ -1,11 +1,14 @@
-"""The CPU's products against the plain ones, in value and gradient, whichever side they transpose."""
+"""Tests of the CPU's products against plain ones: values and gradients, for operands of every relative size."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import linear, matmul
+
+CPU = Platform("cpu")
 
 
 def random(*shape: int) -> jax.Array:
@@ -26,7 +29,7 @@ def check(ours, plain, *operands):
 @pytest.mark.parametrize("batch", [(4,), (2, 5), (2, 1, 3)])
 def test_linear(batch, out):
   check(
-    linear,
+    lambda x, weight: linear(x, weight, CPU),
     lambda x, weight: jnp.einsum("...i,oi->...o", x, weight),
     random(*batch, 6),
     random(out, 6),
@@ -35,4 +38,4 @@ def test_linear(batch, out):
 
 @pytest.mark.parametrize(("m", "k", "n"), [(5, 2, 5), (5, 5, 2), (1, 4, 3)])
 def test_matmul(m, k, n):
-  check(matmul, jnp.matmul, random(2, 3, m, k), random(2, 3, k, n))
+  check(lambda a, b: matmul(a, b, CPU), jnp.matmul, random(2, 3, m, k), random(2, 3, k, n))

@@ -1,4 +1,4 @@
-"""What is given away comes back the same, and is what transformers expects."""
+"""Tests that a saved model loads with the same weights, under the names that transformers expects."""
 
 import json
 import pathlib
@@ -45,7 +45,7 @@ def test_load_save_load_gives_identical_tensors(family, head, testdata, tmp_path
   models.save(model, tmp_path / "a")
   caplog.clear()
   again = models.load(str(tmp_path / "a"), HEADS[head], seed=4)
-  assert "drawn anew" not in caplog.text
+  assert caplog.text == ""
   ours, theirs = params(model), params(again)
   assert ours.keys() == theirs.keys()
   for name, value in ours.items():
@@ -57,7 +57,7 @@ def test_load_save_load_gives_identical_tensors(family, head, testdata, tmp_path
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_names_are_those_of_transformers(family, testdata, tmp_path):
-  """Of a checkpoint that it has written: all of them but heads that are not asked for, and the tied output layer."""
+  """The source was written by transformers. Only unused heads and the tied output layer may be left out."""
   source = testdata / "families" / family
   theirs = load_file(source / "model.safetensors")
   model = models.load(str(source), models.Pretraining(next_sentence=False))
@@ -65,15 +65,15 @@ def test_the_names_are_those_of_transformers(family, testdata, tmp_path):
   ours = load_file(tmp_path / "model.safetensors")
   for name, value in ours.items():
     np.testing.assert_array_equal(value, theirs[name])
-  left = {
+  left_out = {
     name
     for name in theirs.keys() - ours.keys()
     if not name.startswith(("classifier.", "cls.seq_relationship.")) and ".pooler." not in name
   }
-  assert all(".decoder." in name for name in left), left
+  assert all(".decoder." in name for name in left_out), left_out
 
 
-def test_config_says_what_it_is(testdata, tmp_path):
+def test_the_config_names_the_class_and_the_labels(testdata, tmp_path):
   model = models.load(str(testdata / "families" / "albert_groups"), models.Classifier(2))
   models.save(model, tmp_path, labels=("no", "yes"))
   config = json.loads((tmp_path / "config.json").read_text())
@@ -83,7 +83,7 @@ def test_config_says_what_it_is(testdata, tmp_path):
   assert config["classifier_dropout_prob"] == 0.1
   assert config["num_hidden_groups"] == 2
   assert models.read_config(tmp_path) == model.base_model.config
-  with pytest.raises(ValueError, match="3 labels for 2 outputs"):
+  with pytest.raises(ValueError, match="3 .* 2 "):
     models.save(model, tmp_path, labels=("a", "b", "c"))
 
 
@@ -98,7 +98,7 @@ def test_bfloat16_halves_the_file(testdata, tmp_path):
     np.testing.assert_array_equal(again[name], value.astype(jnp.bfloat16).astype(np.float32))
 
 
-def test_the_tokenizer_comes_along_and_that_of_another_model_goes(testdata, tmp_path):
+def test_the_tokenizer_is_copied_and_another_models_files_are_deleted(testdata, tmp_path):
   source = tmp_path / "source"
   shutil.copytree(testdata / "families" / "bert_relu", source)
   (source / "vocab.txt").write_text("of the source\n")
@@ -123,11 +123,11 @@ def test_saving_into_its_own_source(testdata, tmp_path):
   jax.tree.map(np.testing.assert_array_equal, before, params(models.load(str(source))))
 
 
-def test_a_place_that_cannot_be_written(testdata, tmp_path):
+def test_a_directory_that_cannot_be_written(testdata, tmp_path):
   model = models.load(str(testdata / "families" / "bert_relu"))
   (tmp_path / "file").write_text("")
-  with pytest.raises(UserError, match="cannot write a checkpoint .*; give another directory"):
+  with pytest.raises(UserError, match=str(tmp_path / "file" / "out")):
     models.save(model, tmp_path / "file" / "out")
   assert list(tmp_path.iterdir()) == [tmp_path / "file"]
-  with pytest.raises(ValueError, match="is not float32 or bfloat16"):
+  with pytest.raises(ValueError, match=r"dtype float16\b"):
     models.save(model, pathlib.Path(tmp_path / "x"), dtype=jnp.float16)

@@ -1,0 +1,145 @@
+"""Tests that a model's program suits the platform that the caller names, not the machine that traces it."""
+
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+from discipline_jax import models
+from discipline_jax.models import attention
+from discipline_jax.models.functional import classifier_function, pretraining_function
+from discipline_jax.models.initialise import abstract_params
+from discipline_jax.models.platform import Platform
+
+CONFIG = models.ModelConfig(
+  vocab_size=40,
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=24,
+  max_position_embeddings=12,
+)
+CPU, TPU = Platform("cpu"), Platform("tpu")
+HOPPER, TURING = Platform("gpu", "9.0"), Platform("gpu", "7.5")
+HEADS = [
+  models.Classifier(3),
+  models.TokenClassifier(3),
+  models.Span(),
+  models.MultipleChoice(),
+  models.Pretraining(),
+]
+
+
+def gradient(head, platform, dtype=jnp.float32, dropout=0.1):
+  """Returns a function that computes the gradient of the sum of all outputs, and its abstract inputs."""
+  config = models.ModelConfig.from_dict(
+    CONFIG.to_dict() | {"attention_probs_dropout_prob": dropout}, "this test"
+  )
+  ids = jax.ShapeDtypeStruct((3, 10), jnp.int32)
+  if isinstance(head, models.MultipleChoice):
+    ids = jax.ShapeDtypeStruct((3, 2, 10), jnp.int32)
+  key = jax.eval_shape(lambda: jax.random.key(0))
+  if isinstance(head, models.Pretraining):
+    forward = pretraining_function(config, head, dtype, platform)
+    rest = (None, jax.ShapeDtypeStruct((3, 4), jnp.int32), key)
+  else:
+    forward = classifier_function(config, head, dtype, platform)
+    rest = (None, key)
+
+  def loss(params, *batch):
+    return sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(forward(params, *batch)))
+
+  return jax.grad(loss), (abstract_params(config, head), ids, ids, *rest)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
+@pytest.mark.parametrize(
+  ("platform", "lowering", "expected"),
+  [(CPU, "cpu", True), (TPU, "tpu", False), (HOPPER, "cuda", False), (None, "cpu", True)],
+  ids=str,
+)
+def test_only_the_cpu_program_holds_the_barriers_of_the_cpu_products(
+  head, platform, lowering, expected
+):
+  function, inputs = gradient(head, platform)
+  text = jax.jit(function).trace(*inputs).lower(lowering_platforms=(lowering,)).as_text()
+  assert "dot_general" in text
+  assert ("optimization_barrier" in text) == expected
+
+
+@pytest.mark.parametrize(
+  ("platform", "dtype", "dropout", "expected"),
+  [
+    (HOPPER, jnp.bfloat16, 0.0, True),
+    (HOPPER, jnp.bfloat16, 0.1, False),
+    (HOPPER, jnp.float32, 0.0, False),
+    (TURING, jnp.bfloat16, 0.0, False),
+    (CPU, jnp.bfloat16, 0.0, False),
+    (TPU, jnp.bfloat16, 0.0, False),
+  ],
+)
+def test_the_platform_chooses_the_attention_kernel(platform, dtype, dropout, expected, monkeypatch):
+  """JAX refuses to trace cuDNN's kernel on a machine without CUDA, so XLA's implementation replaces it here."""
+  taken, fused = [], attention._fused
+
+  def stand_in(*inputs):
+    taken.append(inputs[-1])
+    return fused(*inputs[:-1], "xla")
+
+  monkeypatch.setattr(attention, "_fused", stand_in)
+  jax.clear_caches()  # otherwise a layer that an earlier test traced would be reused
+  function, inputs = gradient(models.TokenClassifier(3), platform, dtype, dropout)
+  jax.make_jaxpr(function)(*inputs)
+  assert set(taken) == ({"cudnn"} if expected else set())
+
+
+def test_a_model_for_another_platform_is_another_program():
+  """`Layer.__call__` is jitted by itself, and its cache must distinguish platforms."""
+  encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
+  ids = jax.ShapeDtypeStruct((3, 10), jnp.int32)
+
+  def has_barrier():
+    graph, state = nnx.split(encoder)
+    return "optimization_barrier" in str(
+      jax.make_jaxpr(lambda state, ids: nnx.merge(graph, state)(ids).last_hidden_state)(state, ids)
+    )
+
+  assert has_barrier()
+  encoder.set_attributes(platform=TPU)
+  assert not has_barrier()
+  encoder.set_attributes(platform=CPU)
+  assert has_barrier()
+
+
+def test_the_platform_is_static_and_not_a_parameter():
+  encoder = models.Encoder(CONFIG, rngs=nnx.Rngs(0))
+  graph, state = nnx.split(encoder)
+  encoder.set_attributes(platform=TPU)
+  other_graph, other_state = nnx.split(encoder)
+  assert jax.tree.structure(state) == jax.tree.structure(other_state)
+  assert graph != other_graph
+
+
+@pytest.mark.parametrize(
+  ("platform", "capability", "expected"),
+  [
+    ("cpu", None, Platform("cpu", "")),
+    ("tpu", None, Platform("tpu", "")),
+    ("gpu", "9.0", Platform("gpu", "9.0")),
+    ("cuda", "8.0", Platform("gpu", "8.0")),
+    ("rocm", "gfx90a", Platform("gpu", "gfx90a")),
+    ("gpu", None, Platform("gpu", "")),
+  ],
+)
+def test_a_device_has_a_platform(platform, capability, expected):
+  device = mock.Mock(spec=jax.Device)
+  device.platform = platform
+  if capability is not None:
+    device.compute_capability = capability
+  assert Platform.of(device) == expected
+
+
+def test_the_default_is_the_default_device():
+  assert Platform.default() == Platform.of(jax.devices()[0]) == CPU
