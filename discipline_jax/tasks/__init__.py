@@ -1,7 +1,8 @@
 """The tasks, by name."""
 
+import dataclasses
 import pathlib
-from typing import Any
+from collections.abc import Callable
 
 from ml_collections import ConfigDict
 
@@ -10,66 +11,112 @@ from discipline_jax.errors import UserError
 from discipline_jax.tasks import custom, dna, glue, music, planted, protein, sources
 from discipline_jax.tasks.base import Task
 
-# (data_dir, the config's `task` fields) -> the task
-_TASKS: dict[str, Any] = {
-  "dna_h3": lambda data_dir, _: dna.histone("dna_h3", "H3.txt", data_dir),
-  "dna_h4": lambda data_dir, _: dna.histone("dna_h4", "H4.txt", data_dir),
-  "dna_h3k9ac": lambda data_dir, _: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir),
-  "dna_splice": lambda data_dir, _: dna.splice(data_dir),
-  "dna_planted": lambda *_: planted.planted(),
-  "protein_localization": lambda data_dir, task: protein.localization(
-    data_dir, skip_invalid=task.skip_invalid
+# The options that every task takes.
+_COMMON = ("name", "train_fraction", "max_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+  """A task by its name.
+
+  Attributes:
+    make: (data_dir, `task` of a config) -> the task.
+    options: the fields of a config's `task` that it takes, beside those that every task takes.
+    index: files that name the task's other files, and must be there first.
+    is_public: whether missing files may be downloaded.
+  """
+
+  make: Callable[[pathlib.Path, ConfigDict], Task]
+  options: tuple[str, ...] = ()
+  index: Callable[[pathlib.Path], list[pathlib.Path]] = lambda _: []
+  is_public: bool = True
+
+
+def _protein(make: Callable) -> _Entry:
+  return _Entry(
+    lambda data_dir, task: make(data_dir, skip_invalid=task.skip_invalid), ("skip_invalid",)
+  )
+
+
+_TASKS: dict[str, _Entry] = {
+  "dna_h3": _Entry(lambda data_dir, _: dna.histone("dna_h3", "H3.txt", data_dir)),
+  "dna_h4": _Entry(lambda data_dir, _: dna.histone("dna_h4", "H4.txt", data_dir)),
+  "dna_h3k9ac": _Entry(lambda data_dir, _: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir)),
+  "dna_splice": _Entry(lambda data_dir, _: dna.splice(data_dir)),
+  "dna_planted": _Entry(lambda *_: planted.planted()),
+  "protein_localization": _protein(protein.localization),
+  "protein_stability": _protein(protein.stability),
+  "protein_fluorescence": _protein(protein.fluorescence),
+  "music_composer": _Entry(
+    lambda data_dir, task: music.composer(
+      data_dir,
+      keep_last_segment=task.keep_last_segment,
+      sort_by=task.sort_by,
+      vote=task.vote,
+      skip_invalid=task.skip_invalid,
+    ),
+    ("keep_last_segment", "sort_by", "vote", "skip_invalid"),
+    lambda data_dir: [data_dir / music.TABLE],
   ),
-  "protein_stability": lambda data_dir, task: protein.stability(
-    data_dir, skip_invalid=task.skip_invalid
-  ),
-  "protein_fluorescence": lambda data_dir, task: protein.fluorescence(
-    data_dir, skip_invalid=task.skip_invalid
-  ),
-  "music_composer": lambda data_dir, task: music.composer(
-    data_dir,
-    keep_last_segment=task.keep_last_segment,
-    sort_by=task.sort_by,
-    vote=task.vote,
-    skip_invalid=task.skip_invalid,
-  ),
-  "custom": lambda _, task: custom.custom(
-    task.path, custom.task_format(task), task.alphabet, task.metric
+  "custom": _Entry(
+    lambda _, task: custom.custom(task.path, custom.task_format(task), task.alphabet, task.metric),
+    ("path", "alphabet", "metric", *(field.name for field in dataclasses.fields(custom.Format))),
+    is_public=False,  # the user's own file
   ),
   **{
-    f"glue_{name}": lambda data_dir, task, name=name: glue.glue(name, data_dir, task.source)
+    f"glue_{name}": _Entry(
+      lambda data_dir, task, name=name: glue.glue(name, data_dir, task.source), ("source",)
+    )
     for name in glue.NAMES
   },
 }
 
 
 def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = None) -> Task:
-  """The task of that name over the files below `data_dir`; nothing is read before `task.read()`.
+  """Returns the task of a name over the files below `data_dir`; samples are only read by its `read`.
 
   Args:
     name: one of the tasks.
-    data_dir: laid out as the README says.
-    options: `task` of a config, for the tasks that have options; by default `defaults.finetune().task`.
+    data_dir: has the folders that the README describes.
+    options: `task` of a config; by default `defaults.finetune().task`.
+
+  Raises:
+    UserError: no such task, or an option that the task does not take.
   """
-  if name not in _TASKS:
-    raise UserError(f"task.name = {name!r} is not one of: {', '.join(sorted(_TASKS))}")
-  return _TASKS[name](
-    pathlib.Path(data_dir).expanduser(), defaults.finetune().task if options is None else options
-  )
+  default = defaults.finetune().task
+  options = default if options is None else options
+  _entry(name)
+  for option in options:
+    if option not in _COMMON and not takes(name, option) and options[option] != default[option]:
+      raise UserError(
+        f"task {name} does not take task.{option} = {options[option]!r};"
+        f" set --config.task.{option}={default[option]}, in another --workdir if the run has begun"
+      )
+  return _entry(name).make(pathlib.Path(data_dir).expanduser(), options)
+
+
+def takes(name: str, option: str) -> bool:
+  """Returns whether a task takes an option of a config's `task` that not all tasks take."""
+  return option in _entry(name).options
 
 
 def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:
-  """Downloads what is missing of a task's files, where they are public; the others are left to `Task.read`'s message.
+  """Downloads the missing files of a task if they are public; reading the task reports the others.
 
   Raises:
     UserError: a download that failed, with what to do by hand.
   """
-  if name == "custom":  # the user's own, and it would be read twice
+  entry, folder = _entry(name), pathlib.Path(data_dir).expanduser()
+  if not entry.is_public:
     return
-  folder = pathlib.Path(data_dir).expanduser()
-  if name == "music_composer":
-    table = folder / "music" / "maestro-v1.0.0.csv"  # it names the other files
-    sources.ensure([table], folder)
-    if options.skip_invalid and table.with_suffix("").exists():
-      return  # pieces that are missing there are to be left out
+  index = entry.index(folder)
+  sources.ensure(index, folder)
+  if options.skip_invalid and any(file.with_suffix("").exists() for file in index):
+    return  # the files that are missing there are to be left out
   sources.ensure(get(name, folder, options).files, folder)
+
+
+def _entry(name: str) -> _Entry:
+  if name not in _TASKS:
+    raise UserError(f"task.name = {name!r} is not one of: {', '.join(sorted(_TASKS))}")
+  return _TASKS[name]

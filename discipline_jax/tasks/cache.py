@@ -1,6 +1,5 @@
-"""Features kept on disk, under a name made of all that they are made from."""
+"""Keeps features on disk, under a name that is a digest of everything they are made from."""
 
-import dataclasses
 import hashlib
 import json
 import logging as python_logging
@@ -12,13 +11,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from discipline_jax.files.whole_files import whole_file
 from discipline_jax.tasks.features import Features
-from discipline_jax.whole_files import whole_file
 
-# Part of every name: to be raised when the same files are encoded in another way.
+# Part of every name: raise it when the same files are encoded in another way.
 _VERSION = 2
-# Bytes; smaller files are encoded in the time that it takes to look them up.
+# Bytes; encoding smaller files takes no longer than reading features from disk.
 _WORTH = 1 << 20
+_TARGET = "target."  # before the names of targets in a file
 
 
 def cached(
@@ -27,14 +27,14 @@ def cached(
   settings: object,
   make: Callable[[], Features],
 ) -> Features:
-  """`make()`, or what it gave when `files` had the same content and `settings` was the same.
+  """Returns `make()`, or the features that it made before from the same content and settings.
 
-  What `make` warned of is kept with the features, and said again.
+  Warnings that `make` logged are kept with the features, and logged again.
 
   Args:
     directory: where features are kept.
-    files: all that `make` reads; where one is missing, or they are small, nothing is kept.
-    settings: all else that it depends on, as what JSON can write.
+    files: all files that `make` reads. Nothing is kept if one is missing, or if together they are small.
+    settings: everything else that the features depend on, as a value that JSON can hold.
     make: encodes the files.
   """
   if not files or not all(file.is_file() for file in files):
@@ -49,22 +49,24 @@ def cached(
     try:
       features, warnings = _load(path)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-      logging.warning("The features in %s cannot be read (%s) and are made anew", path, error)
+      logging.warning(
+        "The features in %s cannot be read (%s); encoding the files again", path, error
+      )
     else:
       for warning in warnings:
-        logging.warning("When %s was made: %s", path.name[:8], warning)
+        logging.warning("When the features %s were made: %s", path.name[:8], warning)
       return features
   with _Warnings() as warnings:
     features = make()
   try:
     _save(path, features, warnings)
   except OSError as error:  # a cache that cannot be written is no reason to stop
-    logging.warning("The features are not kept: %s, %s", error.strerror, path)
+    logging.warning("The features could not be kept: %s, %s", error.strerror, path)
   return features
 
 
 class _Warnings(python_logging.Handler):
-  """Keeps the warnings that are logged while it is entered."""
+  """A context manager that collects the warnings logged inside it."""
 
   def __init__(self) -> None:
     super().__init__(python_logging.WARNING)
@@ -84,20 +86,30 @@ class _Warnings(python_logging.Handler):
 def _save(path: pathlib.Path, features: Features, warnings: list[str]) -> None:
   path.parent.mkdir(parents=True, exist_ok=True)
   arrays: dict[str, Any] = {
-    name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)
+    **{name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)},
+    **{_target_name(name): target for name, target in features.targets.items()},
   }
   with whole_file(path) as file:
-    np.savez(file, parts=json.dumps(features.parts), warnings=json.dumps(warnings), **arrays)
+    np.savez(
+      file,
+      parts=json.dumps(features.parts),
+      warnings=json.dumps(warnings),
+      **arrays,
+    )
 
 
 def _load(path: pathlib.Path) -> tuple[Features, list[str]]:
   with np.load(path, allow_pickle=False) as arrays:
-    features = Features(
-      **{
-        field.name: arrays.get(field.name)
-        for field in dataclasses.fields(Features)
-        if field.name != "parts"
-      },
-      parts=json.loads(str(arrays["parts"])),
-    )
-    return features, json.loads(str(arrays["warnings"]))
+    content = dict(arrays)
+  parts, warnings = (json.loads(str(content.pop(name))) for name in ("parts", "warnings"))
+  if "pieces" in content:  # the name of `groups` in files of version 0.1
+    content["groups"] = content.pop("pieces")
+  own = {name: content.pop(name) for name in ("symbols", "lengths", "groups", "symbol_ids")}
+  segments = content.pop("segments", None)
+  targets = {name.removeprefix(_TARGET): target for name, target in content.items()}
+  return Features(**own, segments=segments, parts=parts, targets=targets), warnings
+
+
+def _target_name(name: str) -> str:
+  """Returns the name of a target in the file; `labels` has the name that version 0.1 gave it."""
+  return name if name == "labels" else _TARGET + name

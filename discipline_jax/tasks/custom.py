@@ -1,23 +1,24 @@
-"""The user's own sequences: any table of symbols with a class or a value for each."""
+"""Makes a task of the user's own table: sequences of symbols, each with a label."""
 
 import dataclasses
-import math
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, Task, keep_valid
-from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS
-from discipline_jax.tasks.tables import Row, json_text, read_table
+from discipline_jax.tasks.answers import KINDS, sort_labels
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Alphabet, Example
+from discipline_jax.tasks.readers.lines import keep_valid
+from discipline_jax.tasks.readers.tables import Row, json_text, read_table
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _SYMBOLS = ("characters", "words", "integers")
-_KINDS = {"classification": CLASS_METRICS, "regression": VALUE_METRICS}  # the first is the default
 _PARTS = {
   "train": "train",
   "validation": "validation",
@@ -28,12 +29,12 @@ _PARTS = {
 
 
 # A row, its symbols, and its label.
-_Sample = tuple[Row, Sequence[str], str]
+_Sample = tuple[Row, Sequence[str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-  """How to read a table; the fields of the config's `task`, where they are explained."""
+  """Settings for reading a table: fields of a config's `task`, which `defaults` explains."""
 
   sequence_column: str
   label_column: str
@@ -44,18 +45,19 @@ class Format:
 
 
 def task_format(task: ConfigDict) -> Format:
-  """The format that the `task` of a config says."""
+  """Returns the format that the `task` of a config describes."""
   return Format(**{field.name: task[field.name] for field in dataclasses.fields(Format)})
 
 
 def custom(path: str | None, form: Format, alphabet: str | None, metric: str | None) -> Task:
-  """A task of one's own, which is read at once: its classes and symbols are what its files hold.
+  """Makes a task of a table. The table is read at once, because its content decides the classes and the symbols.
 
   Args:
-    path: a table (`tables.read_table`); with `{split}` in it, one each for train, validation and, if it exists, test.
+    path: a table (see `readers.tables.read_table`). If it holds `{split}`, there is one file for train, one for
+      validation and, if it exists, one for test.
     form: how to read it.
-    alphabet: all symbols, as one string of characters or with blanks between them; None: those of the training part.
-    metric: one of `metrics`; None: accuracy or spearman.
+    alphabet: all symbols, as one string of characters or with blanks between them; None for those of the training part.
+    metric: a metric of the kind of answer; None for its default.
 
   Raises:
     UserError: a table, label or symbol that cannot be read, with file and line.
@@ -66,79 +68,46 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     )
   for name, value, choices in (
     ("symbols", form.symbols, _SYMBOLS),
-    ("kind", form.kind, tuple(_KINDS)),
+    ("kind", form.kind, tuple(KINDS)),
   ):
     if value not in choices:
       raise UserError(f"task.{name} = {value!r} is not one of: {', '.join(choices)}")
-  metric = metric or _KINDS[form.kind][0]
-  if metric not in _KINDS[form.kind]:
-    raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(_KINDS[form.kind])}")
-  parts = _read_parts(path, form)
+  kind = KINDS[form.kind]
+  metric = kind.choose_metric(metric)
+  allowed = (
+    set(split_symbols(alphabet, form.symbols, "task.alphabet")) if alphabet is not None else None
+  )
+  parts = _read_parts(path, form, allowed)
   learnt = "train" if "train" in parts else "all"
-  if alphabet is None:
-    given = {symbol for _, own, _ in parts[learnt] for symbol in own}
-  else:
-    given = set(split_symbols(alphabet, form.symbols, "task.alphabet"))
-    parts[learnt] = keep_valid(
-      parts[learnt],
-      lambda sample: _within(given, sample),
-      form.skip_invalid,
-      pathlib.Path(path),
-    )
-  labels: tuple[str, ...] = ()
-  if form.kind == "classification":
-    labels = tuple(_sorted({label for part in parts.values() for _, _, label in part}))
-    if len(labels) < 2:
-      raise UserError(
-        f"only one class, {labels[0]!r}, {path}; set task.kind=regression, or give two classes"
-      )
-    if metric == "f1" and len(labels) > 2:
-      raise UserError(
-        f"task.metric = 'f1' is of two classes, not of the {len(labels)} in {path}; set task.metric=macro_f1"
-      )
-    rows = sum(map(len, parts.values()))
-    if len(labels) > rows / 2:
-      logging.warning(
-        "%d classes for %d samples; if the labels are values, set task.kind=regression",
-        len(labels),
-        rows,
-      )
-    absent = set(labels) - {label for _, _, label in parts[learnt]}
-    if absent:
-      logging.warning("no training sample has the class %s", ", ".join(_sorted(absent)))
-  symbols = Alphabet(tuple(_sorted(given)), is_open=True)
+  given = allowed or {symbol for _, own, _ in parts[learnt] for symbol in own}
+  answer = kind.fit(
+    {part: [label for _, _, label in rows] for part, rows in parts.items()}, metric, path
+  )
+  symbols = Alphabet(tuple(sort_labels(given)), is_open=True)
   examples = {
     part: [
-      Example(sequence, labels.index(label) if labels else float(label))
+      Example(sequence, answer.encode(label))
       for sequence, (_, _, label) in zip(
         encode([own for _, own, _ in rows], symbols), rows, strict=True
       )
     ]
     for part, rows in parts.items()
   }
-  return Task(
-    "custom",
-    symbols,
-    labels,
-    metric,
-    None,
-    lambda: examples,
-    stratified=True,
-  )
+  return Task("custom", symbols, answer, None, lambda: examples, stratified=True)
 
 
-def _within(symbols: set[str], sample: _Sample) -> _Sample:
-  row, own, _ = sample
-  wrong = next((symbol for symbol in own if symbol not in symbols), None)
-  if wrong is not None:
-    raise UserError(
-      f"the symbol {wrong!r} is not in task.alphabet, {row.place}; add it, or correct the line"
-    )
-  return sample
+def _read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, list[_Sample]]:
+  """Returns the samples by part; those to train on may only have the `allowed` symbols, if there are any."""
 
+  def check(row: Row, symbols: Sequence[str]) -> Sequence[str]:
+    is_trained = form.splits is None or _PARTS[str(row.split)] == "train"
+    wrong = next((one for one in symbols if allowed and one not in allowed), None)
+    if is_trained and wrong is not None:
+      raise UserError(
+        f"the symbol {wrong!r} is not in task.alphabet, {row.place}; add it, or correct the line"
+      )
+    return symbols
 
-def _read_parts(path: str, form: Format) -> dict[str, list[_Sample]]:
-  """The samples by part."""
   file = pathlib.Path(path).expanduser()
   parts: dict[str, list[_Sample]] = {}
   if "{split}" in path:
@@ -151,9 +120,9 @@ def _read_parts(path: str, form: Format) -> dict[str, list[_Sample]]:
       if part == "test" and not one.exists():
         logging.warning("no file %s: the validation part is the test", one)
       else:
-        parts[part] = read_rows(one, form)
+        parts[part] = read_rows(one, form, check=check if part == "train" else None)
     return parts
-  rows = read_rows(file, form)
+  rows = read_rows(file, form, check=check)
   if form.splits is None:
     return {"all": rows}
   for row, symbols, label in rows:
@@ -170,28 +139,43 @@ def _read_parts(path: str, form: Format) -> dict[str, list[_Sample]]:
 
 
 def read_rows(
-  path: pathlib.Path, form: Format, *, labelled: bool = True
-) -> list[tuple[Row, Sequence[str], str]]:
-  """Rows with their symbols and labels (empty where not `labelled`); raises UserError with file and line.
+  path: pathlib.Path,
+  form: Format,
+  *,
+  labelled: bool = True,
+  check: Callable[[Row, Sequence[str]], Sequence[str]] | None = None,
+) -> list[_Sample]:
+  """Reads the rows of a table with their symbols and labels.
 
-  With `form.skip_invalid` rows that are not as they should be are left out and counted.
+  Args:
+    path: a table.
+    form: how to read it. With `skip_invalid`, invalid rows are left out and counted.
+    labelled: whether the table has labels; if not, they are None.
+    check: returns the symbols of a row as they are to be used, or raises UserError if they are invalid.
+
+  Raises:
+    UserError: an invalid row, with file and line.
   """
   label_column, split_column = (form.label_column, form.splits) if labelled else (None, None)
 
-  def read(row: Row) -> tuple[Row, Sequence[str], str]:
+  def read(row: Row) -> _Sample:
     if split_column is not None and row.split not in _PARTS:
       raise UserError(
         f"the split {row.split!r} is not one of {', '.join(_PARTS)}, {row.place}; correct the line"
       )
     symbols = split_symbols(row.sequence, form.symbols, row.place)
-    return row, symbols, _label(row, form) if labelled else ""
+    label = KINDS[form.kind].parse(row.label or "", row.place) if labelled else None
+    return row, symbols if check is None else check(row, symbols), label
 
   rows = read_table(path, form.sequence_column, label_column, split_column)
   return keep_valid(rows, read, form.skip_invalid, path)
 
 
 def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
-  """The symbols of a sequence: characters, blank-separated words, or integers (also with commas, or a JSON list)."""
+  """Splits a sequence into its symbols: characters, words between blanks, or integers between blanks or commas.
+
+  A JSON list is taken as it is.
+  """
   if isinstance(sequence, list):
     others = [s for s in sequence if not isinstance(s, str | int | float) or s == ""]
     if others:
@@ -228,7 +212,7 @@ def split_symbols(sequence: object, kind: str, place: str) -> Sequence[str]:
 
 
 def encode(sequences: Iterable[Sequence[str]], alphabet: Alphabet) -> list[str | np.ndarray]:
-  """Text stays text; other symbols become their numbers, one past the last for those that the alphabet lacks."""
+  """Replaces symbols by their numbers, except in texts; unknown symbols get the number after the last one."""
   numbers = {symbol: i for i, symbol in enumerate(alphabet.symbols)}
   return [
     symbols
@@ -236,35 +220,3 @@ def encode(sequences: Iterable[Sequence[str]], alphabet: Alphabet) -> list[str |
     else np.array([numbers.get(symbol, len(numbers)) for symbol in symbols], np.int32)
     for symbols in sequences
   ]
-
-
-def _label(row: Row, form: Format) -> str:
-  label = (row.label or "").strip()
-  if not label:
-    raise UserError(f"no label, {row.place}; every row needs one")
-  control = _CONTROL.search(label)
-  if control:
-    raise UserError(
-      f"the control character {control[0]!r} in a label, {row.place}; correct the line"
-    )
-  if form.kind == "regression":
-    try:
-      value = float(label)
-    except ValueError:
-      value = math.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
-      raise UserError(
-        f"the label {label[:40]!r} is not a finite number, {row.place}; correct the line"
-      )
-  elif label.lower() == "nan":  # what other programs make of a missing label
-    raise UserError(f"the label {label!r} is none, {row.place}; give one, or leave the row out")
-  return label
-
-
-def _sorted(values: Iterable[str]) -> list[str]:
-  """Numbers in their order where all are integers, else as text."""
-  values = sorted(values)  # first, so that 1 and 01 have an order
-  try:
-    return sorted(values, key=int)
-  except ValueError:
-    return values

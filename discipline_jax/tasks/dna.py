@@ -1,27 +1,35 @@
-"""DNA: yeast histone occupancy (Pokholok et al. 2005) and splice junctions (UCI), as Hilbert-CNN publishes them.
+"""DNA tasks: yeast histone occupancy (Pokholok et al. 2005) and splice junctions (UCI), in the files of Hilbert-CNN.
 
-A nucleotide is one token. The four letters and the eleven IUPAC ambiguity codes (N, D, S and R occur in the
-splice set) are symbols of their own, each with its own embedding row, as in the authors' code; lower case is
-read as upper case and U as T. Any other letter is an error.
+Each nucleotide is one token. As in the authors' code, each of the four letters and of the eleven IUPAC ambiguity codes
+(the splice set has N, D, S and R) is a symbol with its own embedding row. Lower case is read as upper case, and U as T.
+Any other letter is an error.
 """
 
 import pathlib
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Alphabet, Example, Task, read_lines, upper
+from discipline_jax.tasks.answers import Class
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Alphabet, Example
+from discipline_jax.tasks.readers.lines import read_lines, upper
 
 ALPHABET = Alphabet(tuple("ACGTRYSWKMBDHVN"), {"U": "T"})
 SPLICE_LABELS = ("EI", "IE", "N")
 
 
 def histone(name: str, file: str, data_dir: pathlib.Path) -> Task:
-  """A set of 500-letter sequences, bound by a histone (1) or not (0)."""
+  """Builds the task to tell if a histone binds a sequence of 500 letters (1) or not (0).
+
+  Args:
+    name: the name of the task.
+    file: the name of its file in `data_dir`/dna.
+    data_dir: the folder of all data.
+  """
   path = data_dir / "dna" / file
   return Task(
     name,
     ALPHABET,
-    labels=("0", "1"),
-    metric="accuracy",
+    Class(("0", "1")),
     max_length=502,
     read=lambda: {"all": read_histone(path)},
     files=(path,),
@@ -29,13 +37,12 @@ def histone(name: str, file: str, data_dir: pathlib.Path) -> Task:
 
 
 def splice(data_dir: pathlib.Path) -> Task:
-  """60 letters around an exon-intron (EI) or intron-exon (IE) boundary, or neither (N)."""
+  """Builds the task to tell if 60 letters have an exon-intron (EI) or intron-exon (IE) boundary, or neither (N)."""
   path = data_dir / "dna" / "splice.txt"
   return Task(
     "dna_splice",
     ALPHABET,
-    labels=SPLICE_LABELS,
-    metric="accuracy",
+    Class(SPLICE_LABELS),
     max_length=62,
     read=lambda: {"all": read_splice(path)},
     files=(path,),
@@ -43,7 +50,11 @@ def splice(data_dir: pathlib.Path) -> Task:
 
 
 def read_histone(path: pathlib.Path) -> list[Example]:
-  """Reads three lines a sample: `>name`, the sequence, the label 0 or 1."""
+  """Reads a file with three lines for each sample: `>name`, the sequence, and the label 0 or 1.
+
+  Raises:
+    UserError: the file or one of its lines is wrong.
+  """
   lines = read_lines(path, _where(path))
   while lines and not lines[-1].strip():
     lines.pop()
@@ -75,7 +86,13 @@ def read_histone(path: pathlib.Path) -> list[Example]:
 
 
 def read_splice(path: pathlib.Path) -> list[Example]:
-  """Reads `class, name, sequence` a line, with padding blanks; classes EI, IE, N."""
+  """Reads a file with a line `class, name, sequence` for each sample; the class is EI, IE or N.
+
+  Blanks around the three fields are ignored.
+
+  Raises:
+    UserError: the file or one of its lines is wrong.
+  """
   examples = []
   for number, line in enumerate(read_lines(path, _where(path)), 1):
     if not line.strip():
@@ -83,7 +100,7 @@ def read_splice(path: pathlib.Path) -> list[Example]:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 3:
       raise UserError(
-        f"{len(fields)} fields, not `class, name, sequence`, {path}:{number}; correct the line"
+        f"{len(fields)} fields, not the three `class, name, sequence`, {path}:{number}; correct the line"
       )
     if fields[0] not in SPLICE_LABELS:
       raise UserError(
@@ -94,6 +111,7 @@ def read_splice(path: pathlib.Path) -> list[Example]:
 
 
 def _sequence(text: str, path: pathlib.Path, number: int) -> str:
+  """Returns the sequence on line `number` in upper case."""
   sequence = upper(text.strip())
   if not sequence:
     raise UserError(f"empty sequence, {path}:{number}; every sample needs one")
@@ -107,4 +125,4 @@ def _sequence(text: str, path: pathlib.Path, number: int) -> str:
 
 
 def _where(path: pathlib.Path) -> str:
-  return f"get data/{path.name} of github.com/Doulrs/Hilbert-CNN and put it at {path}, or set --config.data_dir"
+  return f"get data/{path.name} from github.com/Doulrs/Hilbert-CNN and put it at {path}, or set --config.data_dir"

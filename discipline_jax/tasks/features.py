@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Float32, Int32, UInt, UInt8
+from jaxtyping import Int32, UInt, UInt8
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
-from discipline_jax.tasks.base import Alphabet, Example, Task
+from discipline_jax.tasks.answer import Layout
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Alphabet, Example
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3
@@ -17,45 +19,47 @@ NUM_SPECIAL = 3
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-  """A data set as it lies on the device.
+  """The arrays of a data set, as they are put on the device.
 
-  The symbols of a text are the tokens that occur in it: a task sees no others, so only their rows of an embedding
+  The symbols of a text are the tokens that occur in it. A task sees no other tokens, so only their rows of an embedding
   table are trained.
 
   Attributes:
-    symbols: 0 for padding, 1 for [CLS], 2 for [SEP], and from 3 on the alphabet's symbols or the text's tokens.
-      Which row of an embedding table a symbol has is the token map's business.
-    segments: 1 for the second text of a pair, or None where there are no pairs.
-    lengths: of each sample, in tokens.
-    labels: numbers of the classes, or values.
-    pieces: the number of what each sample is a part of; a sample alone is its own.
-    symbol_ids: the token id of each symbol.
-    parts: the number of samples of each part.
+    symbols: 0 for padding, 1 for [CLS], 2 for [SEP], and from 3 on the symbols of the alphabet or the tokens of the
+      text. The token map decides which row of an embedding table a symbol gets.
+    segments: 1 for tokens of the second text of a pair, else 0; None if there are no pairs.
+    lengths: length of each sample, in tokens.
+    groups: number of the group of each sample; by default each sample is a group of its own.
+    symbol_ids: token id of each symbol.
+    parts: number of samples of each part.
+    targets: arrays of the task's answer, by name: what outputs are compared with.
   """
 
   symbols: UInt[np.ndarray, "samples length"]
   segments: UInt8[np.ndarray, "samples length"] | None
   lengths: Int32[np.ndarray, " samples"]
-  labels: Int32[np.ndarray, " samples"] | Float32[np.ndarray, " samples"]
-  pieces: Int32[np.ndarray, " samples"]
+  groups: Int32[np.ndarray, " samples"]
   symbol_ids: Int32[np.ndarray, " symbols"]
   parts: dict[str, int]
+  targets: dict[str, np.ndarray]
 
 
 def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
-  """Reads a task and encodes it: symbols by table look-up, text with the model's tokenizer.
+  """Reads the samples of a task and encodes them: symbols by a lookup table, text with the model's tokenizer.
 
-  Sequences over `max_length` tokens are cut at the end, counted and logged.
+  Sequences of more than `max_length` tokens are cut at the end; a warning says how many.
 
   Raises:
-    UserError: from `task.read`, or a symbol for which the tokenizer has no token.
+    UserError: from `task.read`, or if the tokenizer has no token for a symbol.
   """
   parts = task.read()
   examples = [example for part in parts.values() for example in part]
   if task.alphabet is None:
     symbols, segments, symbol_ids, lengths, cut = _encode_texts(examples, vocabulary, max_length)
   else:
-    symbols, lengths, cut = _encode_symbols(examples, task.alphabet, max_length, task.bracketed)
+    symbols, lengths, cut = _encode_symbols(
+      examples, task.alphabet, max_length, task.add_special_tokens
+    )
     segments = None
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
     ids = _symbol_ids(task.alphabet, vocabulary)
@@ -79,18 +83,18 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     symbols,
     segments,
     lengths,
-    np.array([example.label for example in examples], np.int32 if task.labels else np.float32),
     np.array(
-      [i if example.piece is None else example.piece for i, example in enumerate(examples)],
+      [i if example.group is None else example.group for i, example in enumerate(examples)],
       np.int32,
     ),
     symbol_ids,
     {name: len(part) for name, part in parts.items()},
+    task.answer.targets(examples, Layout(lengths, int(task.add_special_tokens))),
   )
 
 
 def _encode_symbols(
-  examples: Sequence[Example], alphabet: Alphabet, max_length: int, bracketed: bool
+  examples: Sequence[Example], alphabet: Alphabet, max_length: int, add_special_tokens: bool
 ) -> tuple[np.ndarray, np.ndarray, int]:
   numbers = {symbol: NUM_SPECIAL + i for i, symbol in enumerate(alphabet.symbols)}
   numbers |= {alias: numbers[symbol] for alias, symbol in alphabet.aliases.items()}
@@ -98,23 +102,23 @@ def _encode_symbols(
   other = NUM_SPECIAL + len(alphabet.symbols) if alphabet.is_open else PAD
   table = np.full(max(letters, default=0) + 2, other, np.int32)
   table[list(letters)] = list(letters.values())
-  room = max_length - 2 * bracketed
+  room = max_length - 2 * add_special_tokens
   whole = np.array([len(example.sequence) for example in examples])
   kept = np.minimum(whole, room)
-  width = int(kept.max()) + 2 * bracketed
+  width = int(kept.max()) + 2 * add_special_tokens
   dtype = _smallest(NUM_SPECIAL + len(alphabet.symbols) + alphabet.is_open)
   symbols: np.ndarray = np.full((len(examples), width), PAD, dtype)
-  start = int(bracketed)
+  start = int(add_special_tokens)
   for row, example, length in zip(symbols, examples, kept, strict=True):
     if isinstance(example.sequence, str):
       codes = np.frombuffer(example.sequence[:length].encode("utf-32-le"), np.uint32)
       row[start : start + length] = table[np.minimum(codes, len(table) - 1)]
     else:
       row[start : start + length] = example.sequence[:length].astype(dtype) + NUM_SPECIAL
-  if bracketed:
+  if add_special_tokens:
     symbols[:, 0] = CLS
     symbols[np.arange(len(symbols)), kept + 1] = SEP
-  return symbols, (kept + 2 * bracketed).astype(np.int32), int((whole > room).sum())
+  return symbols, (kept + 2 * add_special_tokens).astype(np.int32), int((whole > room).sum())
 
 
 def _encode_texts(
@@ -145,10 +149,10 @@ def _smallest(count: int) -> type:
 
 
 def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
-  """The token id of each symbol.
+  """Returns the token id of each symbol.
 
-  Symbols of an open alphabet that are no token, or the same as another one, take the first ids of ordinary tokens that
-  are left.
+  Some symbols of an open alphabet are no token, or the same token as another symbol. They get the first ids of ordinary
+  tokens that are still free.
   """
   if alphabet.ids is not None:
     return np.array(alphabet.ids, np.int32)
@@ -157,9 +161,9 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
   exact = {token: i for i, token in enumerate(vocabulary.tokens)}
   ids: dict[str, int] = {}
   taken = {*vocabulary.special_ids, vocabulary.unk_id}
-  # Of symbols that the tokenizer takes for the same the one that is the token goes first.
+  # Of several symbols that the tokenizer treats as equal, the one that is itself the token comes first.
   for symbol in sorted(alphabet.symbols, key=lambda symbol: symbol not in exact):
-    if exact.get(symbol) == vocabulary.unk_id:  # PLUS-TFM's X is what it does not know
+    if exact.get(symbol) == vocabulary.unk_id:  # X is PLUS-TFM's unknown token
       ids[symbol] = vocabulary.unk_id
       continue
     pieces = vocabulary.encode(symbol)
@@ -176,7 +180,7 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
         " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     logging.warning(
-      "%d of %d symbols are no tokens of the model, and are given other ones: %s",
+      "%d of %d symbols are not tokens of the model, so they use other tokens: %s",
       len(others),
       len(alphabet.symbols),
       " ".join(others)[:60],
@@ -186,7 +190,7 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:
-  """Raises UserError where a symbol of the data has no token of its own: training would see nothing of it."""
+  """Raises UserError if a symbol of the data has no token of its own, because training could not see it."""
   assert task.alphabet is not None
   present = np.flatnonzero(np.bincount(symbols.ravel(), minlength=NUM_SPECIAL))
   unknown = [

@@ -1,7 +1,8 @@
-"""GLUE (Wang et al. 2019) without WNLI, in its download layout `glue_data/<name>/`: tab-separated, never quoted.
+"""GLUE tasks (Wang et al. 2019) without WNLI, read from the download layout `glue_data/<name>/`.
 
-As in the paper, training is on the training set and the test is the validation set, since GLUE keeps the labels of its
-test sets to itself. MNLI has two of them, matched and mismatched.
+The files are tab-separated and have no quoting. As in the paper, a model is trained on the training set and tested on
+the validation set, because the labels of GLUE's test sets are not public. MNLI has two validation sets, matched and
+mismatched.
 """
 
 import dataclasses
@@ -11,8 +12,11 @@ import pathlib
 from absl import logging
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.base import Example, Task, read_lines
+from discipline_jax.tasks.answers import Class, Value
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.glue_tfds import read_tfds
+from discipline_jax.tasks.readers.lines import read_lines
 
 MAX_LENGTH = 128
 _SOURCES = ("files", "tfds")
@@ -20,17 +24,17 @@ _SOURCES = ("files", "tfds")
 
 @dataclasses.dataclass(frozen=True)
 class _Format:
-  """How one task's files look.
+  """Describes the files of one task.
 
   Attributes:
-    folder: below glue_data.
-    texts: columns of the one or two texts.
-    label: column of the label.
-    labels: its values; none where it is a number.
-    metric: the paper's.
-    columns: their names where the file has no header line.
-    parts: files by part.
-    ragged: whether the published file has lines that lack columns, which GLUE's own readers leave out.
+    folder: the name of the folder below glue_data.
+    texts: the names of the columns with the one or two texts.
+    label: the name of the column with the label.
+    labels: the names of the classes; empty if the label is a number.
+    metric: the metric that the paper reports.
+    columns: the names of all columns, if the file has no header line.
+    parts: (name of the split, name of its file) for each split.
+    ragged: True if the published file has lines with missing columns; GLUE's own readers leave them out too.
   """
 
   folder: str
@@ -72,12 +76,15 @@ NAMES = tuple(_FORMATS)
 
 
 def glue(name: str, data_dir: pathlib.Path, source: str = "files") -> Task:
-  """One of NAMES.
+  """Builds a GLUE task.
 
   Args:
-    name: of the task.
-    data_dir: holds glue_data/, or takes tensorflow_datasets/.
-    source: `files`, or `tfds` for TensorFlow Datasets.
+    name: one of NAMES.
+    data_dir: the folder that holds glue_data/ for `files`, or will hold tensorflow_datasets/ for `tfds`.
+    source: `files` for GLUE's own files, `tfds` for TensorFlow Datasets.
+
+  Raises:
+    UserError: the source is unknown.
   """
   if source not in _SOURCES:
     raise UserError(f"task.source = {source!r} is not one of: {', '.join(_SOURCES)}")
@@ -92,8 +99,7 @@ def glue(name: str, data_dir: pathlib.Path, source: str = "files") -> Task:
   return Task(
     f"glue_{name}",
     None,
-    form.labels,
-    form.metric,
+    Class(form.labels, form.metric) if form.labels else Value(form.metric),
     MAX_LENGTH,
     read,
     files=tuple(files.values()) if source == "files" else (),
@@ -101,16 +107,18 @@ def glue(name: str, data_dir: pathlib.Path, source: str = "files") -> Task:
 
 
 def _read(path: pathlib.Path, form: _Format) -> list[Example]:
+  """Reads the samples of one file."""
   lines = read_lines(
     path,
-    f"get {form.folder} of GLUE (gluebenchmark.com/tasks) and put its files into {path.parent},"
+    f"get {form.folder} from GLUE (gluebenchmark.com/tasks) and put its files into {path.parent},"
     " or set --config.data_dir",
   )
   header = list(form.columns) or lines[0].split("\t")
   for column in (*form.texts, form.label):
     if header.count(column) != 1:
       raise UserError(
-        f"{header.count(column)} columns {column!r} in {', '.join(header)[:200]}, {path}:1; give GLUE's own file"
+        f"{header.count(column)} columns named {column!r}, not one, among {', '.join(header)[:200]}, {path}:1;"
+        " use the file that GLUE publishes"
       )
   places = [header.index(column) for column in (*form.texts, form.label)]
   examples, skipped = [], 0
@@ -118,7 +126,7 @@ def _read(path: pathlib.Path, form: _Format) -> list[Example]:
     if (number == 1 and not form.columns) or not line.strip():
       continue
     if "\0" in line:
-      raise UserError(f"a NUL character, {path}:{number}; correct the line")
+      raise UserError(f"the line has a NUL character, {path}:{number}; correct the line")
     fields = line.split("\t")
     if len(fields) != len(header):
       if form.ragged:
@@ -132,20 +140,21 @@ def _read(path: pathlib.Path, form: _Format) -> list[Example]:
       if form.ragged:
         skipped += 1
         continue
-      raise UserError(f"a sentence is empty, {path}:{number}; correct the line")
+      raise UserError(f"a text is empty, {path}:{number}; correct the line")
     examples.append(
       Example(texts[0], _label(label, form, path, number), texts[1] if len(texts) == 2 else None)
     )
   if skipped:
     logging.warning(
-      "%d lines of %s are left out: a column or a text is missing or too many", skipped, path
+      "%d lines of %s are left out: they lack a column or a text, or have too many", skipped, path
     )
   if not examples:
-    raise UserError(f"no sample, {path}; give GLUE's own file")
+    raise UserError(f"the file has no samples, {path}; use the file that GLUE publishes")
   return examples
 
 
-def _label(text: str, form: _Format, path: pathlib.Path, number: int) -> float:
+def _label(text: str, form: _Format, path: pathlib.Path, number: int) -> int | float:
+  """Returns the number of the class, or the value, that stands on line `number`."""
   if form.labels:
     if text not in form.labels:
       raise UserError(

@@ -5,27 +5,23 @@ from collections.abc import Callable
 
 import numpy as np
 from absl import logging
-from jaxtyping import Float, Int, Num
-
-
-def predictions(logits: Float[np.ndarray, "samples outputs"], num_classes: int) -> np.ndarray:
-  """The class with the largest logit, or the value itself where there are no classes."""
-  return logits.argmax(-1) if num_classes else logits[:, 0]
+from jaxtyping import Int, Num
 
 
 def vote(
-  classes: Int[np.ndarray, " samples"], pieces: Int[np.ndarray, " samples"], how: str
+  classes: Int[np.ndarray, " samples"], groups: Int[np.ndarray, " samples"], how: str
 ) -> dict[int, int]:
-  """The class of each piece, from those of its parts in their order.
+  """Returns the class of each group, decided by its samples in their order.
 
   Args:
-    classes, pieces: of each part.
-    how: `majority` (of equals the lowest class) or `first`.
+    classes: class of each sample.
+    groups: number of the group of each sample.
+    how: `majority` (if several classes are equally frequent, the lowest one) or `first`.
   """
-  parts = {int(piece): classes[pieces == piece] for piece in np.unique(pieces)}
+  members = {int(group): classes[groups == group] for group in np.unique(groups)}
   if how == "first":
-    return {piece: int(own[0]) for piece, own in parts.items()}
-  return {piece: int(np.bincount(own).argmax()) for piece, own in parts.items()}
+    return {group: int(own[0]) for group, own in members.items()}
+  return {group: int(np.bincount(own).argmax()) for group, own in members.items()}
 
 
 def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -70,13 +66,14 @@ CLASS_METRICS, VALUE_METRICS = tuple(_CLASSES), tuple(_VALUES)
 def score(
   metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
 ) -> float:
-  """One of CLASS_METRICS (scikit-learn's definitions) or VALUE_METRICS (SciPy's), times 100.
+  """Returns a score times 100: one of CLASS_METRICS (as scikit-learn defines them) or VALUE_METRICS (as SciPy does).
 
-  A correlation with something constant has no value; it is 0 here, with a warning.
+  A correlation with a constant is not defined; it counts as 0, with a warning.
 
   Args:
-    metric: its name; `f1` is that of class 1 of two.
-    labels, predicted: classes or values.
+    metric: its name; `f1` is the F1 score of class 1 of two.
+    labels: true classes or values.
+    predicted: predicted ones.
   """
   function: Callable[[np.ndarray, np.ndarray], float] = (_CLASSES | _VALUES)[metric]
   if metric in ("mcc", *_VALUES):

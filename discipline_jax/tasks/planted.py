@@ -1,32 +1,34 @@
-"""A generated DNA-like task with a known answer, so that a first run needs nothing to be downloaded.
+"""A generated DNA-like task with a known answer: a first run can use it without any download.
 
-Every sequence is random. Two of the three classes carry a splice site in the middle, as in the splice set: the
-donor `GTAAGT` begins there, or the acceptor `TTTCAG` ends there, with one of the six letters drawn anew in
-every fourth of them.
+All sequences are random. As in the splice set, two of the three classes have a splice site in the middle: the donor
+`GTAAGT` begins there, or the acceptor `TTTCAG` ends there. With probability 1/4, one letter of the site is replaced by
+a random letter.
 """
 
 import numpy as np
 
-from discipline_jax.tasks.base import Example, Task
+from discipline_jax.tasks.answers import Class
+from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.dna import ALPHABET
+from discipline_jax.tasks.examples import Example
 
 _LETTERS = np.array(list("ACGT"))
 _LENGTH = 40
+# Class -> (motif, index of its first letter in the sequence).
 _MOTIFS = {
   "donor": ("GTAAGT", _LENGTH // 2),
   "acceptor": ("TTTCAG", _LENGTH // 2 - 6),
-}  # and where it starts
+}
 _NUM_SAMPLES = 4000
 
 
 def planted() -> Task:
-  """4,000 sequences of 40 letters in three classes, always the same ones."""
+  """Builds a task of 4,000 sequences of 40 letters in three classes; the sequences are the same in every run."""
   labels = (*_MOTIFS, "neither")
   return Task(
     "dna_planted",
     ALPHABET,
-    labels=labels,
-    metric="accuracy",
+    Class(labels),
     max_length=_LENGTH + 2,
     read=lambda: {"all": _generate(_NUM_SAMPLES)},
   )

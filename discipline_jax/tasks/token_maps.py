@@ -1,21 +1,23 @@
-"""Token maps T: the row of the embedding table that stands for each token id (paper, section 2 of both versions).
+"""Token maps T: for each token id, the row of the embedding table that represents it (paper, section 2, both versions).
 
-`random` is the map of the authors' code for non-text data: ids 1000 and up shuffled, then the first thousand
-(BERT's special, `[unusedN]` and punctuation rows) in order. The tokenizer's ids index it, so `[CLS]`, `[SEP]` and
-`[PAD]` are mapped too; the attention mask, which is made before, is not.
+`random` is the map of the authors' code for non-text data: the ids from 1000 on in random order, then the first
+thousand ids (BERT's special tokens, `[unusedN]` and punctuation) in their own order. The map is applied to every id
+that the tokenizer gives, so `[CLS]`, `[SEP]` and `[PAD]` are mapped too. The attention mask is made from the ids before
+the map, so it does not change.
 """
 
 import pathlib
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int, Int32, Integer
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
+from discipline_jax.streams import TOKEN_MAP
 
 KINDS = ("identity", "shift", "random_shift", "random", "frequent", "unused", "table")
-_STREAM = 2  # the same seed also draws the split
-_RESERVED = 1000  # rows that the authors' random maps move to the end of the table
+
+_RESERVED = 1000  # the authors' random maps move so many rows to the end of the table
 
 
 def make_map(
@@ -28,22 +30,24 @@ def make_map(
   path: str | None,
   keep_special: bool,
 ) -> Int32[np.ndarray, " vocab"]:
-  """Makes the table T.
+  """Returns the table T: the row number for each of the D token ids of the vocabulary.
 
   Args:
-    kind: one of KINDS.
-    vocabulary: of the model.
-    symbol_ids: ids of the task's symbols, special tokens left out (`frequent` and `unused` map these alone).
-    shift: c of T(i) = (i + c) mod D, for `shift`.
-    seed: of `random` and `random_shift`.
-    path: of a .npy file of D row numbers, for `table`; `{seed}` in it is replaced by `seed`.
-    keep_special: give the special tokens their own rows back, and what took those rows theirs.
+    kind: one of KINDS. `identity`: T(i) = i. `shift`: T(i) = (i + c) mod D. `random_shift`: a random permutation of all
+      rows. `random`: the authors' map, see above. `frequent` and `unused`: the task's symbols get the rows of the most
+      frequent words or of `[unusedN]`, and all other ids keep their own row. `table`: T is read from a file.
+    vocabulary: the model's vocabulary.
+    symbol_ids: the ids of the task's symbols without special tokens, for `frequent` and `unused`.
+    shift: c, for `shift`.
+    seed: the seed for `random` and `random_shift`.
+    path: a .npy file with D row numbers, for `table`. `{seed}` in it is replaced by `seed`.
+    keep_special: True: swap entries of T until every special token has its own row again.
 
   Raises:
-    UserError: an unknown kind, an unusable table, or too few rows to choose from.
+    UserError: the kind is unknown, the file is unusable, or the vocabulary has too few rows of the wanted sort.
   """
   size = len(vocabulary.tokens)
-  rng = np.random.default_rng([seed, _STREAM])
+  rng = np.random.default_rng([seed, TOKEN_MAP])
   identity = np.arange(size, dtype=np.int32)
   if kind == "identity":
     table = identity
@@ -55,9 +59,9 @@ def make_map(
     reserved = _reserved(vocabulary)
     table = np.concatenate([rng.permutation(np.setdiff1d(identity, reserved)), reserved])
   elif kind == "frequent":
-    table = _assign(identity, symbol_ids, _frequent(vocabulary), "words")
+    table = _assign(kind, identity, symbol_ids, _frequent(vocabulary), "words")
   elif kind == "unused":
-    table = _assign(identity, symbol_ids, vocabulary.unused_ids, "[unusedN] rows")
+    table = _assign(kind, identity, symbol_ids, vocabulary.unused_ids, "[unusedN] rows")
   elif kind == "table":
     table = _read_table(path, seed, size)
   else:
@@ -66,17 +70,18 @@ def make_map(
   return _keep_special(table, vocabulary.special_ids) if keep_special else table
 
 
-def _reserved(vocabulary: Vocabulary) -> np.ndarray:
+def _reserved(vocabulary: Vocabulary) -> Int[np.ndarray, " reserved"]:
+  """Returns the ids that `random` keeps in order: the first thousand, or in a smaller table the special and unused."""
   size = len(vocabulary.tokens)
   if size > _RESERVED:
     return np.arange(_RESERVED)
   return np.union1d(np.array(vocabulary.special_ids, int), vocabulary.unused_ids).astype(int)
 
 
-def _frequent(vocabulary: Vocabulary) -> np.ndarray:
-  """Ids of words and parts of words, most frequent first.
+def _frequent(vocabulary: Vocabulary) -> Int32[np.ndarray, " words"]:
+  """Returns the ids of words and parts of words, the most frequent first.
 
-  WordPiece and BPE number them in that order, after special tokens and single characters.
+  No sorting is needed: WordPiece and BPE number their tokens in this order, after special tokens and single characters.
   """
   skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
   return np.array(
@@ -90,18 +95,25 @@ def _frequent(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _assign(
-  identity: np.ndarray, symbol_ids: np.ndarray, rows: np.ndarray, what: str
-) -> np.ndarray:
+  kind: str,
+  identity: Int32[np.ndarray, " vocab"],
+  symbol_ids: Int32[np.ndarray, " symbols"],
+  rows: Int32[np.ndarray, " rows"],
+  what: str,
+) -> Int32[np.ndarray, " vocab"]:
+  """Returns the identity map in which the symbols have the first of `rows`, which messages call `what`."""
   if len(rows) < len(symbol_ids):
     raise UserError(
-      f"the model's vocabulary has {len(rows)} {what} for {len(symbol_ids)} symbols; choose another token_map.kind"
+      f"token_map.kind = {kind!r} needs {len(symbol_ids)} {what}, one for each symbol of the task, but the model's"
+      f" vocabulary has {len(rows)}; choose another token_map.kind"
     )
   table = identity.copy()
   table[symbol_ids] = rows[: len(symbol_ids)]
   return table
 
 
-def _read_table(path: str | None, seed: int, size: int) -> np.ndarray:
+def _read_table(path: str | None, seed: int, size: int) -> Integer[np.ndarray, " vocab"]:
+  """Reads `size` row numbers from a .npy file."""
   if path is None:
     raise UserError(
       "token_map.kind = 'table' needs --config.token_map.path, a .npy file with one row number for each token id"
@@ -110,23 +122,34 @@ def _read_table(path: str | None, seed: int, size: int) -> np.ndarray:
   try:
     table = np.load(file, allow_pickle=False)
   except (OSError, ValueError, EOFError) as error:
-    raise UserError(f"not a readable .npy file ({error}), {file}; set token_map.path") from None
+    raise UserError(
+      f"not a readable .npy file ({error}), {file}; set another token_map.path"
+    ) from None
   if (
     not isinstance(table, np.ndarray)
     or table.shape != (size,)
     or not np.issubdtype(table.dtype, np.integer)
   ):
     raise UserError(
-      f"a token map of this model is {size} integers, {file} holds"
-      f" {getattr(table, 'shape', 'no array')}; set another token_map.path"
+      f"a token map of this model is an array of {size} integers, not {_described(table)}, {file};"
+      " set another token_map.path"
     )
   if table.min() < 0 or table.max() >= size:
-    raise UserError(f"a row number outside 0..{size - 1}, {file}; set another token_map.path")
+    raise UserError(
+      f"row numbers from {table.min()} to {table.max()} are not within 0..{size - 1}, {file};"
+      " set another token_map.path"
+    )
   return table
 
 
-def _keep_special(table: np.ndarray, special_ids: tuple[int, ...]) -> np.ndarray:
-  """Swaps, so that a permutation stays one."""
+def _described(value: object) -> str:
+  return f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else "an .npz archive"
+
+
+def _keep_special(
+  table: Int32[np.ndarray, " vocab"], special_ids: tuple[int, ...]
+) -> Int32[np.ndarray, " vocab"]:
+  """Gives each special token its own row. It swaps entries, so that a permutation stays a permutation."""
   table = table.copy()
   for special in special_ids:
     table[table == special] = table[special]

@@ -1,4 +1,4 @@
-"""Tables for the tests of one's own data."""
+"""Helpers for tests of custom tasks: write a table of the user's own, and read it."""
 
 import dataclasses
 
@@ -8,10 +8,12 @@ DEFAULT = Format("sequence", "label", None, "characters", "classification", Fals
 
 
 def read(path, alphabet=None, metric=None, **changes):
+  """Reads a custom task; `changes` replace fields of the default format."""
   return custom(str(path), dataclasses.replace(DEFAULT, **changes), alphabet, metric)
 
 
 def written(folder, content, name="a.csv"):
+  """Writes a file and returns its path."""
   path = folder / name
   path.write_bytes(content if isinstance(content, bytes) else content.encode())
   return path

@@ -1,4 +1,4 @@
-"""GLUE through TensorFlow Datasets: its own reader makes the files, from small ones in place of what it downloads."""
+"""Tests GLUE from TensorFlow Datasets. Its own code reads small files here, in place of its downloads."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.testdata.small_files import write_data
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """GLUE's layout, with the test files that TensorFlow Datasets asks for."""
+  """Makes a folder with GLUE's layout, including the test files that TensorFlow Datasets needs."""
   folder = tmp_path_factory.mktemp("glue")
   write_data(folder)
   for name in ("CoLA", "STS-B", "MNLI"):
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["cola", "stsb", "mnli"])
-def test_the_same_samples_as_from_the_files(name, folder, monkeypatch):
+def test_both_sources_give_the_same_samples(name, folder, monkeypatch):
   import tensorflow_datasets as tfds
 
   monkeypatch.setattr(
@@ -38,7 +38,7 @@ def test_the_same_samples_as_from_the_files(name, folder, monkeypatch):
   theirs = tasks.get(f"glue_{name}", folder, options).read()
   assert ours.keys() == theirs.keys()
   for part in ours:
-    # in another order: TensorFlow Datasets shuffles
+    # Sorted, because TensorFlow Datasets shuffles the samples.
     assert sorted(map(_key, ours[part])) == sorted(map(_key, theirs[part]))
 
 
@@ -46,7 +46,7 @@ def _key(example):
   return (example.sequence, example.second or "", example.label)
 
 
-def test_what_cannot_be_had_is_one_line(tmp_path, monkeypatch):
+def test_a_failed_download_is_an_error_in_one_line(tmp_path, monkeypatch):
   import tensorflow_datasets as tfds
 
   def fail(*_):
@@ -54,13 +54,14 @@ def test_what_cannot_be_had_is_one_line(tmp_path, monkeypatch):
 
   monkeypatch.setattr(tfds.download.DownloadManager, "download_and_extract", fail)
   with pytest.raises(
-    UserError, match=r"has no glue/rte \(.*no network\), .*; set task.source=files"
-  ):
+    UserError, match=rf"glue/rte .*no network.*, {tmp_path}; .*task.source=files"
+  ) as caught:
     glue_tfds.read_tfds("rte", {"train": "train.tsv"}, ("entailment", "not_entailment"), tmp_path)
+  assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_source(tmp_path):
   options = defaults.finetune().task
   options.source = "web"
-  with pytest.raises(UserError, match="task.source = 'web' is not one of: files, tfds"):
+  with pytest.raises(UserError, match="task.source = 'web' .*files, tfds"):
     tasks.get("glue_rte", tmp_path, options)

@@ -113,12 +113,6 @@ def test_every_metric_is_of_classes_or_of_values():
   assert set(metrics.VALUE_METRICS) == {"spearman", "pearson"}
 
 
-def test_predictions_by_hand():
-  logits = np.array([[2, 1, 0], [0, 1, 0], [5, 1, 6.0]])
-  np.testing.assert_array_equal(metrics.predictions(logits, 3), [0, 1, 2])
-  np.testing.assert_array_equal(metrics.predictions(np.array([[0.5], [-2.0]]), 0), [0.5, -2])
-
-
 # piece 7: 2, 0, 2, 1; piece 3: 1, 0; piece 5: 4
 CLASSES = np.array([2, 1, 0, 0, 4, 2, 1])
 PIECES = np.array([7, 3, 7, 3, 5, 7, 7])

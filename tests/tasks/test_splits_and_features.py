@@ -8,8 +8,11 @@ import tokenizers
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary, make_vocabulary
-from discipline_jax.tasks.base import Alphabet, Example, Task, make_split
+from discipline_jax.tasks.answers import Class, Value
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.splits import make_split
 
 ALPHABET = Alphabet(tuple("ACGT"), {"U": "T"})
 # [PAD] [UNK] [CLS] [SEP] [MASK] A C G T and three unused rows
@@ -20,7 +23,7 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "cat", "##s",
 def task(parts: dict[str, list[Example]] | list[Example], alphabet=ALPHABET, **changes) -> Task:
   """A task of two classes."""
   parts = {"all": parts} if isinstance(parts, list) else parts
-  fields = {"labels": ("no", "yes"), "metric": "accuracy", "max_length": 20, **changes}
+  fields = {"answer": Class(("no", "yes")), "max_length": 20, **changes}
   return Task("made", alphabet, read=lambda: parts, **fields)
 
 
@@ -178,12 +181,12 @@ class TestSymbols:
       features.symbols, [[1, 3, 4, 5, 6, 2], [1, 6, 2, 0, 0, 0], [1, 4, 4, 2, 0, 0]]
     )
     np.testing.assert_array_equal(features.lengths, [6, 3, 4])
-    np.testing.assert_array_equal(features.labels, [1, 0, 1])
-    np.testing.assert_array_equal(features.pieces, [0, 1, 2])
+    np.testing.assert_array_equal(features.targets["labels"], [1, 0, 1])
+    np.testing.assert_array_equal(features.groups, [0, 1, 2])
     np.testing.assert_array_equal(features.symbol_ids, [0, 2, 3, 5, 6, 7, 8])
     assert features.segments is None
     assert features.parts == {"train": 1, "validation": 2}
-    assert (features.symbols.dtype, features.labels.dtype) == (np.uint8, np.int32)
+    assert (features.symbols.dtype, features.targets["labels"].dtype) == (np.uint8, np.int32)
 
   def test_long_sequences_are_cut_counted_and_said(self, caplog):
     features = featurise(
@@ -196,24 +199,26 @@ class TestSymbols:
     assert "1 of 3 sequences are longer than task.max_length = 5 tokens and were cut" in caplog.text
 
   def test_values_to_predict_are_floats(self):
-    features = featurise(task([Example("A", 0.25), Example("C", -3)], labels=()), VOCABULARY, 9)
-    assert features.labels.dtype == np.float32
-    np.testing.assert_array_equal(features.labels, [0.25, -3])
+    features = featurise(
+      task([Example("A", 0.25), Example("C", -3)], answer=Value()), VOCABULARY, 9
+    )
+    assert features.targets["labels"].dtype == np.float32
+    np.testing.assert_array_equal(features.targets["labels"], [0.25, -3])
 
   def test_numbers_with_ids_of_their_own_and_no_brackets(self):
     """As music has them: [CLS] and [SEP] are symbols that do not occur, and parts have pieces."""
     alphabet = Alphabet(tuple(str(i) for i in range(300)), ids=tuple(range(100, 400)))
     examples = [
-      Example(np.array([0, 1, 255], np.uint8), 0, piece=4),
-      Example(np.array([299], np.int32), 1, piece=4),
+      Example(np.array([0, 1, 255], np.uint8), 0, group=4),
+      Example(np.array([299], np.int32), 1, group=4),
     ]
     features = featurise(
-      task(examples, alphabet, bracketed=False), make_vocabulary([], 400), max_length=3
+      task(examples, alphabet, add_special_tokens=False), make_vocabulary([], 400), max_length=3
     )
     np.testing.assert_array_equal(features.symbols, [[3, 4, 258], [302, 0, 0]])
     assert features.symbols.dtype == np.uint16
     np.testing.assert_array_equal(features.lengths, [3, 1])
-    np.testing.assert_array_equal(features.pieces, [4, 4])
+    np.testing.assert_array_equal(features.groups, [4, 4])
     np.testing.assert_array_equal(features.symbol_ids, [0, 2, 3, *range(100, 400)])
 
   def test_ids_of_their_own_that_the_model_lacks(self):
@@ -253,7 +258,7 @@ class TestTexts:
     ]  # fmt: skip
     np.testing.assert_array_equal(features.symbols, [[1, 3, 4, 6, 7, 8, 2], [1, 5, 2, 0, 0, 0, 0]])
     np.testing.assert_array_equal(features.lengths, [7, 3])
-    np.testing.assert_array_equal(features.labels, [1, 0])
+    np.testing.assert_array_equal(features.targets["labels"], [1, 0])
     assert features.segments is None
 
   def test_pairs_by_hand(self, tmp_path):

@@ -1,4 +1,7 @@
-"""Token maps: the paper's own examples, and what each kind promises."""
+"""Tests token maps: the properties that each kind promises, and the examples in the paper."""
+
+import errno
+import os
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ DEFAULTS = {"shift": 1000, "seed": 0, "path": None, "keep_special": False}
 
 
 def mapped(kind, vocabulary=LARGE, **changes):
+  """Returns the map of a task with the symbols A, C, G and T."""
   return make_map(kind, vocabulary, vocabulary.symbol_ids("ACGT"), **{**DEFAULTS, **changes})
 
 
@@ -29,15 +33,15 @@ def test_shift_is_the_formula(shift):
 @pytest.mark.parametrize("kind", ["shift", "random_shift", "random"])
 @pytest.mark.parametrize("keep_special", [False, True])
 @pytest.mark.parametrize("vocabulary", [SMALL, LARGE])
-def test_maps_of_the_table_are_permutations(kind, keep_special, vocabulary):
+def test_maps_of_all_rows_are_permutations(kind, keep_special, vocabulary):
   table = mapped(kind, vocabulary, keep_special=keep_special)
   np.testing.assert_array_equal(np.sort(table), np.arange(len(vocabulary.tokens)))
   if keep_special:
     np.testing.assert_array_equal(table[list(vocabulary.special_ids)], vocabulary.special_ids)
 
 
-def test_random_is_the_authors_form():
-  """Ids 1000 and up in any order, then 0 to 999: no token below V - 1000 meets a special or unused row."""
+def test_random_has_the_form_of_the_authors_map():
+  """It is ids 1000 and up in random order, then 0 to 999. So no id below D - 1000 gets a special or unused row."""
   table = mapped("random")
   np.testing.assert_array_equal(table[-1000:], np.arange(1000))
   np.testing.assert_array_equal(np.sort(table[:500]), np.arange(1000, 1500))
@@ -50,8 +54,8 @@ def test_random_avoids_unused_rows_in_a_small_table():
   assert not set(table[: 30 - 5 - 21]) & {*SMALL.special_ids, *SMALL.unused_ids}
 
 
-def test_maps_draw_from_a_stream_of_their_own():
-  """The split of the same seed must not be the map."""
+def test_maps_have_their_own_random_stream():
+  """The map must not be the permutation by which the same seed splits the data."""
   assert not np.array_equal(
     mapped("random_shift", seed=5), np.random.default_rng(5).permutation(1500)
   )
@@ -69,23 +73,19 @@ def test_unused():
 
 
 def test_too_few_rows_is_an_error():
-  with pytest.raises(UserError, match="the model's vocabulary has 0 words for 4 symbols"):
+  with pytest.raises(UserError, match="'frequent' .*4 .*0"):
     mapped("frequent")
-  with pytest.raises(
-    UserError, match=r"the model's vocabulary has 0 \[unusedN\] rows for 4 symbols"
-  ):
+  with pytest.raises(UserError, match="'unused' .*4 .*0"):
     mapped("unused", make_vocabulary("ACGT", 9))
 
 
 def test_unknown_kind_names_the_kinds():
-  with pytest.raises(
-    UserError, match=f"token_map.kind = 'moved' is not one of: {', '.join(KINDS)}"
-  ):
+  with pytest.raises(UserError, match=f"token_map.kind = 'moved' .*{', '.join(KINDS)}"):
     mapped("moved")
 
 
 class TestTable:
-  def test_reads_one_file_a_seed(self, tmp_path):
+  def test_each_seed_reads_its_own_file(self, tmp_path):
     table = np.random.default_rng(0).permutation(1500).astype(np.uint16)
     np.save(tmp_path / "map-103.npy", table)
     np.testing.assert_array_equal(
@@ -93,26 +93,33 @@ class TestTable:
     )
 
   @pytest.mark.parametrize(
-    ("array", "message"),
+    ("array", "facts"),
     [
-      (np.arange(1499), r"a token map of this model is 1500 integers, .* holds \(1499,\)"),
-      (np.arange(1500.0), "is 1500 integers"),
-      (np.arange(1500) + 1, r"a row number outside 0\.\.1499"),
-      (np.arange(1500) - 1, r"a row number outside 0\.\.1499"),
+      (np.arange(1499), r"1500 .*int64\(1499,\)"),
+      (np.arange(1500)[None], r"1500 .*int64\(1, 1500\)"),
+      (np.arange(1500.0), r"1500 .*float64\(1500,\)"),
+      (np.arange(1500) + 1, r"1 .*1500 .*0\.\.1499"),
+      (np.arange(1500) - 1, r"-1 .*1498 .*0\.\.1499"),
     ],
   )
-  def test_unusable_arrays(self, tmp_path, array, message):
-    np.save(tmp_path / "map.npy", array)
-    with pytest.raises(UserError, match=message):
-      mapped("table", path=str(tmp_path / "map.npy"))
+  def test_unusable_arrays(self, tmp_path, array, facts):
+    path = tmp_path / "map.npy"
+    np.save(path, array)
+    with pytest.raises(UserError, match=f"{facts}, {path}; .*token_map.path"):
+      mapped("table", path=str(path))
+
+  def test_an_archive_of_arrays_is_an_error(self, tmp_path):
+    np.savez(tmp_path / "map.npz", np.arange(1500))
+    with pytest.raises(UserError, match=f"1500 .*npz.*, {tmp_path}/map.npz; .*token_map.path"):
+      mapped("table", path=str(tmp_path / "map.npz"))
 
   def test_no_path_no_file_and_pickles(self, tmp_path):
-    with pytest.raises(UserError, match=r"needs --config\.token_map\.path"):
+    with pytest.raises(UserError, match="--config.token_map.path"):
       mapped("table")
-    with pytest.raises(UserError, match=r"not a readable \.npy file"):
+    with pytest.raises(UserError, match=f"{os.strerror(errno.ENOENT)}.*, {tmp_path}/none.npy; "):
       mapped("table", path=str(tmp_path / "none.npy"))
     np.save(tmp_path / "objects.npy", np.array([{}] * 1500), allow_pickle=True)
-    with pytest.raises(UserError, match=r"not a readable \.npy file"):
+    with pytest.raises(UserError, match=f"allow_pickle.*, {tmp_path}/objects.npy; "):
       mapped("table", path=str(tmp_path / "objects.npy"))
 
 
@@ -122,13 +129,13 @@ def vocabulary(shared):
 
 
 class TestRealVocabulary:
-  def test_the_papers_example_of_shift_1000(self, vocabulary):
+  def test_the_example_of_shift_1000_in_the_paper(self, vocabulary):
     ids = vocabulary.encode("his healthy sense of satire is light and fun...")
     moved = make_map("shift", vocabulary, np.array([], np.int32), **DEFAULTS)[ids]
     text = " ".join(vocabulary.tokens[i] for i in moved).replace(" ##", "")
     assert text == "canadian franzme 1988pia leader watch sports czech at at at"
 
-  def test_frequent_rows_are_the_commonest_words(self, vocabulary):
+  def test_frequent_rows_are_the_most_common_words(self, vocabulary):
     table = mapped("frequent", vocabulary)
     assert [vocabulary.tokens[i] for i in table[vocabulary.symbol_ids("ACGT")]] == [
       "the",
@@ -148,18 +155,18 @@ class TestRealVocabulary:
     assert (vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id) == (0, 101, 102)
 
   def test_a_symbol_of_several_tokens_is_an_error(self, vocabulary):
-    with pytest.raises(UserError, match="the symbol 'acgtacgt' is . tokens"):
+    with pytest.raises(UserError, match="'acgtacgt'"):
       vocabulary.symbol_ids(["acgtacgt"])
 
   @pytest.mark.parametrize("seed", range(100, 106))
-  def test_the_papers_own_maps_have_the_form_of_random(self, shared, vocabulary, seed):
+  def test_the_maps_of_the_paper_have_the_form_of_random(self, shared, vocabulary, seed):
     path = str(shared / "paper" / "token_maps" / "bert-base-uncased-{seed}.npy")
     table = mapped("table", vocabulary, path=path, seed=seed)
     np.testing.assert_array_equal(table[-1000:], np.arange(1000))
     np.testing.assert_array_equal(np.sort(table[:-1000]), np.arange(1000, 30522))
 
   def test_a_vocabulary_of_another_size_is_an_error(self, shared):
-    with pytest.raises(UserError, match="no tokenizer with the 30523 entries of config.json"):
+    with pytest.raises(UserError, match="30523 .*minilm-l6-uncased"):
       load_vocabulary(shared / "models" / "minilm-l6-uncased", 30523)
 
   def test_a_vocabulary_that_transformers_does_not_know_is_a_symbol_table(self, shared):

@@ -1,0 +1,160 @@
+"""The interface of an answer: everything about a task that depends on what it asks for.
+
+An answer knows how a label is read, the arrays to train on, the head, the loss, the scores, the lines that `predict`
+writes, and what `task.json` keeps of it. The kinds of answers are in `tasks.answers`.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int32
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.heads import Head
+from discipline_jax.tasks.examples import Example
+
+# The arrays that a loss and a score compare the outputs with, by name; the first axis runs over samples.
+Targets = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """The measurements of one replica on one part of the data.
+
+  Attributes:
+    loss: mean over the samples.
+    score: in the task's metric, times 100.
+    collapsed: whether the model predicts (nearly) the same for all samples.
+  """
+
+  loss: float
+  score: float
+  collapsed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+  """Where the symbols of samples stand in their rows, for answers about each symbol.
+
+  Attributes:
+    lengths: length of each sample in tokens, special tokens counted.
+    start: position of the first symbol: 1 behind a [CLS], else 0.
+  """
+
+  lengths: Int32[np.ndarray, " samples"]
+  start: int
+
+
+class Answer(abc.ABC):
+  """One kind of answer, with its settings.
+
+  Attributes:
+    kind: its name, the `task.kind` of a config.
+    metrics: the metrics that can score it; the first one is the default.
+    metric: the chosen one.
+    labels: names of the classes; empty if there are none.
+  """
+
+  kind: ClassVar[str]
+  metrics: ClassVar[tuple[str, ...]]
+  metric: str
+  labels: tuple[str, ...]
+
+  @classmethod
+  def choose_metric(cls, metric: str | None) -> str:
+    """Returns the metric, by default the first one; raises UserError if it cannot score this kind of answer."""
+    if metric is None:
+      return cls.metrics[0]
+    if metric not in cls.metrics:
+      raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(cls.metrics)}")
+    return metric
+
+  @classmethod
+  @abc.abstractmethod
+  def parse(cls, text: str, place: str) -> Any:
+    """Reads the label of a row of a table; raises UserError, with `place`, if it is none."""
+
+  @classmethod
+  @abc.abstractmethod
+  def fit(cls, labels: Mapping[str, Sequence[Any]], metric: str, path: str) -> "Answer":
+    """Makes the answer for the parsed labels of a table.
+
+    Args:
+      labels: by part; `train`, or else `all`, is the part that a model is trained on.
+      metric: one of `metrics`.
+      path: path of the table, for messages.
+
+    Raises:
+      UserError: labels or a metric that do not go together.
+    """
+
+  @abc.abstractmethod
+  def encode(self, label: Any) -> Any:
+    """Turns a parsed label into `Example.label`."""
+
+  @property
+  @abc.abstractmethod
+  def head(self) -> Head:
+    """The head that a model needs to give the answer."""
+
+  @abc.abstractmethod
+  def targets(self, examples: Sequence[Example], layout: Layout) -> dict[str, np.ndarray]:
+    """Returns the arrays that the samples are trained on and scored with."""
+
+  def strata(self, targets: Targets) -> np.ndarray | None:
+    """Returns a number for each sample, of which random parts get like shares; None if there is none."""
+    del targets
+    return None
+
+  @abc.abstractmethod
+  def losses(self, outputs: Float[Array, "rows ..."], targets: Targets) -> Float[Array, " rows"]:
+    """Returns the loss of each row, summed over everything in the row that is scored.
+
+    Args:
+      outputs: outputs of the model. If they have an axis of tokens, they may have fewer positions than the targets:
+        those up to the length that the batch needs.
+      targets: targets of the rows.
+    """
+
+  def counts(self, targets: Targets) -> Float[Array, "*batch"]:
+    """Returns the number of scored items in each row, by default one.
+
+    The loss of an update is the sum of `losses` divided by the sum of these.
+
+    Args:
+      targets: targets of rows [rows, ...], or of rows in parts [parts, rows, ...].
+    """
+    return jnp.ones(next(iter(targets.values())).shape, jnp.float32)
+
+  @abc.abstractmethod
+  def measure(
+    self, outputs: np.ndarray, targets: Targets, groups: Int32[np.ndarray, " samples"]
+  ) -> Measured:
+    """Scores the outputs [samples, ...] of some samples; `groups` numbers what each one is a part of."""
+
+  @property
+  @abc.abstractmethod
+  def columns(self) -> list[str]:
+    """The names of the columns that `predict` writes after the line number."""
+
+  @abc.abstractmethod
+  def rows(self, outputs: np.ndarray, layout: Layout) -> Iterator[list[list[Any]]]:
+    """Yields for each sample the lines that `predict` writes, each with a value for every one of `columns`."""
+
+  @abc.abstractmethod
+  def describe(self, targets: Targets) -> dict[str, str]:
+    """Returns what a plan says of the labels: a name and a line."""
+
+  @property
+  @abc.abstractmethod
+  def summary(self) -> str:
+    """A few words for a plan: `3 classes`."""
+
+  def to_json(self) -> dict[str, Any]:
+    """Returns the fields for `from_json`."""
+    assert dataclasses.is_dataclass(self)
+    return {"kind": self.kind, **dataclasses.asdict(self)}

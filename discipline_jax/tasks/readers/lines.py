@@ -1,0 +1,70 @@
+"""Reads lines of text files, and leaves out invalid samples if that is wanted."""
+
+import pathlib
+import string
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from absl import logging
+
+from discipline_jax.errors import UserError
+
+Record = TypeVar("Record")
+Sample = TypeVar("Sample")
+_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
+
+
+def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
+  """Returns the lines of a text file without line ends; raises UserError if it is missing, empty or not text."""
+  try:
+    text = path.read_text(encoding="utf-8-sig")
+  except FileNotFoundError:
+    raise UserError(f"no file {path}; {where_to_get_it}") from None
+  except OSError as error:
+    raise UserError(f"{error.strerror}, {path}; {where_to_get_it}") from None
+  except UnicodeDecodeError as error:
+    line = error.object[: error.start].count(b"\n") + 1
+    raise UserError(f"not UTF-8 text, {path}:{line}; {where_to_get_it}") from None
+  if not text.strip():
+    raise UserError(f"empty file, {path}; {where_to_get_it}")
+  # Not splitlines: a text may hold the other characters that it takes for line ends.
+  return text.removesuffix("\n").split("\n")
+
+
+def upper(sequence: str) -> str:
+  """Returns the text with ASCII letters in upper case: `str.upper` would turn one sharp s into two S."""
+  return sequence.translate(_UPPER)
+
+
+def keep_valid(
+  records: Iterable[Record | UserError],
+  read: Callable[[Record], Sample],
+  skip_invalid: bool,
+  path: pathlib.Path,
+) -> list[Sample]:
+  """Reads records into samples, in order.
+
+  Args:
+    records: the records, or a UserError in the place of each that could not be read.
+    read: turns a record into a sample, or raises UserError.
+    skip_invalid: False raises the first error; True leaves invalid records out and logs how many there were.
+    path: of the file, for messages.
+
+  Raises:
+    UserError: an invalid record, or no valid one at all.
+  """
+  samples, errors = [], []
+  for record in records:
+    try:
+      if isinstance(record, UserError):
+        raise record
+      samples.append(read(record))
+    except UserError as error:
+      if not skip_invalid:
+        raise
+      errors.append(error)
+  if errors:
+    logging.warning("%d samples of %s are left out; the first: %s", len(errors), path, errors[0])
+  if not samples:
+    raise UserError(f"no valid sample, {path}; unset task.skip_invalid to see why")
+  return samples
