@@ -1,20 +1,20 @@
-"""Corpora without meaning (Chiang and Lee 2022, "On the transferability of pre-trained language models"): lines of
-symbols 0, 1, ..., drawn in a way that has one property of a language, or none.
+"""Artificial corpora: lines of random symbols 0, 1, ... that have one property of a language, or none.
 
-Everything is vectorised, and a seed gives the same corpus whatever else is drawn.
+Follows Chiang and Lee 2022, "On the transferability of pre-trained language models". All functions are vectorised, and
+the same seed always gives the same corpus.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 
 NUM_SYMBOLS = 29_995  # with five special tokens, a vocabulary of 30,000
-_OPEN = 0.4  # probability of a new bracket where one is open
-_BLOCK = 1 << 22  # tokens of the stream of brackets that are drawn at once
+_OPEN = 0.4  # probability of a new bracket while another one is open
+_BLOCK = 1 << 22  # tokens of the stream of brackets that are sampled at once
 _LINES_A_SORT = 1 << 16
-# The least and the most symbols of a line; of `flat`, before it is doubled.
+# The least and the most symbols of a line. `flat` then has each of them twice.
 _UNIFORM = (100, 119)
 _FLAT = (50, 61)
 _NESTING = (80, 124)
@@ -22,22 +22,23 @@ _NESTING = (80, 124)
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-  """A corpus.
+  """The lines of an artificial corpus.
 
   Attributes:
-    tokens: of all lines, one after the other.
-    ends: where each line ends in them.
+    tokens: the symbols of all lines, one line after the other.
+    ends: index in `tokens` after the last symbol of each line.
   """
 
   tokens: Int32[np.ndarray, " tokens"]
   ends: Int64[np.ndarray, " lines"]
 
-  def __iter__(self):
+  def __iter__(self) -> Iterator[Int32[np.ndarray, " _"]]:
+    """Iterates over the lines."""
     return iter(np.split(self.tokens, self.ends[:-1]))
 
 
 def zipf(num_symbols: int = NUM_SYMBOLS, exponent: float = 1.0) -> Float64[np.ndarray, " symbols"]:
-  """Frequencies by Zipf's law: that of rank r is proportional to r ** -exponent."""
+  """Returns frequencies by Zipf's law: the frequency of rank r is proportional to r ** -exponent."""
   weights = np.arange(1, num_symbols + 1) ** -exponent
   return weights / weights.sum()
 
@@ -45,9 +46,9 @@ def zipf(num_symbols: int = NUM_SYMBOLS, exponent: float = 1.0) -> Float64[np.nd
 def ranked(
   counts: Int64[np.ndarray, " types"], num_symbols: int = NUM_SYMBOLS
 ) -> Float64[np.ndarray, " symbols"]:
-  """Frequencies of the tokens of a text, the most frequent first, for as many symbols.
+  """Returns frequencies for `num_symbols` symbols, which are those of a text's most frequent tokens in falling order.
 
-  Each counts once more, so that none is impossible; what a text has beyond `num_symbols` is left out.
+  Every count is raised by one, so that no symbol is impossible. The text's rarer tokens are dropped.
   """
   highest = np.sort(counts)[::-1][:num_symbols]
   weights = 1.0 + np.pad(highest, (0, num_symbols - len(highest)))
@@ -55,7 +56,7 @@ def ranked(
 
 
 def uniform(num_lines: int, seed: int | Sequence[int], num_symbols: int = NUM_SYMBOLS) -> Lines:
-  """100 to 119 symbols a line, each of them as likely as any other."""
+  """Makes lines of 100 to 119 symbols; all symbols are equally likely."""
   rng = np.random.default_rng(seed)
   ends = _ends(rng, num_lines, _UNIFORM)
   return Lines(rng.integers(num_symbols, size=ends[-1], dtype=np.int32), ends)
@@ -64,10 +65,10 @@ def uniform(num_lines: int, seed: int | Sequence[int], num_symbols: int = NUM_SY
 def flat(
   num_lines: int, seed: int | Sequence[int], frequencies: Float64[np.ndarray, " symbols"]
 ) -> Lines:
-  """50 to 61 symbols a line, each twice, in any order: which symbols are pairs must be seen across the line."""
+  """Makes lines of 50 to 61 random symbols, each of them twice, in random order; both of a pair are in one line."""
   rng = np.random.default_rng(seed)
   ends = _ends(rng, num_lines, _FLAT)
-  tokens = np.repeat(_draw(rng, ends[-1], frequencies), 2)
+  tokens = np.repeat(_sample(rng, int(ends[-1]), frequencies), 2)
   ends = 2 * ends
   starts = np.concatenate([[0], ends[:-1]])
   for first in range(0, num_lines, _LINES_A_SORT):
@@ -80,16 +81,16 @@ def flat(
 def nesting(
   num_lines: int, seed: int | Sequence[int], frequencies: Float64[np.ndarray, " symbols"]
 ) -> Lines:
-  """An endless stream of brackets that is cut into lines of 80 to 124 tokens.
+  """Makes an endless stream of nested brackets, and cuts it into lines of 80 to 124 tokens.
 
-  With probability 0.4, and wherever none is open, a bracket opens, which is a symbol; else the latest one closes, which
-  is the same symbol again.
+  With probability 0.4, and always when no bracket is open, a new bracket opens: a random symbol. Otherwise the bracket
+  that opened last closes: the same symbol again.
   """
   rng = np.random.default_rng(seed)
   ends = _ends(rng, num_lines, _NESTING)
   blocks, missing = [], int(ends[-1])
   while missing > 0:
-    # Wherever nothing is open the stream begins anew: there one block ends and the next one begins.
+    # When no bracket is open, what follows does not depend on what came before. So a block ends at such a place.
     depth = _depths(rng.random(_BLOCK) < _OPEN)
     closed = np.flatnonzero(depth == 0)
     if len(closed) == 0:
@@ -100,13 +101,15 @@ def nesting(
   return Lines(np.concatenate(blocks), ends)
 
 
-def statistics(lines: Lines) -> dict[str, float]:
-  """Lines, tokens, types, and the mean distance from a token to the next one of its kind in its line.
+def statistics(lines: Lines) -> dict[str, int | float]:
+  """Measures an artificial corpus.
 
-  The last is NaN where no line has a symbol twice.
+  Returns:
+    The numbers of `lines`, `tokens` and `types` (different symbols), and the `mean_distance` from a token to the next
+    occurrence of its symbol in the same line, which is NaN if no line has a symbol twice.
   """
   line = np.repeat(np.arange(len(lines.ends)), np.diff(lines.ends, prepend=0))
-  order = np.lexsort((lines.tokens, line))  # stable: like tokens of a line stay in their order
+  order = np.lexsort((lines.tokens, line))  # stable: equal tokens of a line stay in their order
   same = (np.diff(line[order]) == 0) & (np.diff(lines.tokens[order]) == 0)
   distances = np.diff(order)[same]
   return {
@@ -117,22 +120,33 @@ def statistics(lines: Lines) -> dict[str, float]:
   }
 
 
-def _ends(rng: np.random.Generator, num_lines: int, lengths: tuple[int, int]) -> np.ndarray:
+def _ends(
+  rng: np.random.Generator, num_lines: int, lengths: tuple[int, int]
+) -> Int64[np.ndarray, " lines"]:
+  """Samples a length for each line, from the least to the most, and adds them up."""
   if num_lines < 1:
     raise ValueError(f"num_lines = {num_lines} is less than 1")
   return np.cumsum(rng.integers(lengths[0], lengths[1] + 1, num_lines))
 
 
-def _draw(rng: np.random.Generator, size: int, frequencies: np.ndarray) -> np.ndarray:
-  """Symbols of these frequencies."""
+def _sample(
+  rng: np.random.Generator, size: int, frequencies: Float64[np.ndarray, " symbols"]
+) -> Int32[np.ndarray, " size"]:
+  """Samples symbols with these frequencies."""
   cumulative = np.cumsum(frequencies)
   return np.searchsorted(cumulative, rng.random(size) * cumulative[-1], "right").astype(np.int32)
 
 
 def _shuffled(
-  rng: np.random.Generator, tokens: np.ndarray, lengths: np.ndarray, num_symbols: int
-) -> np.ndarray:
-  """The tokens of each line in any order: one sort of numbers that are the line, then chance, then the token."""
+  rng: np.random.Generator,
+  tokens: Int32[np.ndarray, " tokens"],
+  lengths: Int64[np.ndarray, " lines"],
+  num_symbols: int,
+) -> Int32[np.ndarray, " tokens"]:
+  """Shuffles the tokens within each line.
+
+  It sorts 64-bit numbers whose highest bits are the line, the next ones random, and the lowest ones the token.
+  """
   token_bits = (num_symbols - 1).bit_length()
   chance_bits = 64 - 16 - token_bits
   keys = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths) << np.uint64(chance_bits)
@@ -141,24 +155,30 @@ def _shuffled(
   return (keys & np.uint64((1 << token_bits) - 1)).astype(np.int32)
 
 
-def _depths(opens: np.ndarray) -> np.ndarray:
-  """How many brackets are open after each token; where none was before it, it opens whatever `opens` says.
+def _depths(opens: Bool[np.ndarray, " tokens"]) -> Int32[np.ndarray, " tokens"]:
+  """Returns how many brackets are open after each token. A token after which the depth would be -1 opens instead.
 
-  Without that rule the depth would be a free walk. Each time the rule acts it lifts the walk by two, and it acts when
-  the walk comes to -1, -3, -5, ...: so often the walk's minimum tells.
+  Without that rule the depth would be a plain random walk. Each use of the rule lifts the rest of the walk by two, and
+  the rule is used when the plain walk first reaches -1, -3, -5, ...; so the minimum of the plain walk up to a token
+  says how often it was used.
   """
   walk = np.cumsum(2 * opens.astype(np.int8) - 1, dtype=np.int32)
   lowest = np.minimum(np.minimum.accumulate(walk), 0)
   return walk + (1 - lowest) // 2 * 2
 
 
-def _brackets(rng: np.random.Generator, depth: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-  """The symbols of a stream of brackets of which `depth` are open after each token."""
+def _brackets(
+  rng: np.random.Generator,
+  depth: Int[np.ndarray, " tokens"],
+  frequencies: Float64[np.ndarray, " symbols"],
+) -> Int32[np.ndarray, " tokens"]:
+  """Samples the symbols of a stream in which `depth` brackets are open after each token; the last depth is 0."""
   before = np.concatenate([[0], depth[:-1]])
   levels = np.maximum(before, depth)
-  assert levels.max() < 1 << 16  # they fall as often as not
-  # Brackets of one level open and close in turn, so that in the order of levels each pair stands side by side.
-  order = np.argsort(levels.astype(np.uint16), kind="stable")  # a radix sort, for 16 bits
+  # A depth tends to fall, because brackets close more often than they open.
+  assert levels.max() < 1 << 16
+  # Brackets of one level open and close in turn. So a stable sort by level puts both tokens of a pair side by side.
+  order = np.argsort(levels.astype(np.uint16), kind="stable")  # 16 bits make it a radix sort
   tokens: np.ndarray = np.empty(len(depth), np.int32)
-  tokens[order] = np.repeat(_draw(rng, len(depth) // 2, frequencies), 2)
+  tokens[order] = np.repeat(_sample(rng, len(depth) // 2, frequencies), 2)
   return tokens

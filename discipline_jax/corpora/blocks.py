@@ -1,12 +1,11 @@
-"""A part of a corpus that one process makes into files by itself: some documents, or some lines to draw."""
+"""Blocks: parts of a corpus that are made into files independently of one another, so that processes can share them."""
 
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import sentencex
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int32
 
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.instances import make_instances
@@ -17,24 +16,24 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
 PARTS = ("train", "validation")
-_CHARACTERS = 1 << 24  # of a block of text
-_LINES = 50_000  # of a block of an artificial corpus
+_CHARACTERS = 1 << 24  # in a block of text
+_LINES = 50_000  # in a block of an artificial corpus
 
-# The sentences of a document, each as its tokens.
-Sentences = list[Int[np.ndarray, " tokens"]]
+# The token ids of each sentence of a document; sentences differ in length.
+Sentences = list[Int32[np.ndarray, " _"]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """What blocks are made into.
+  """Settings of the instances that are made of a block.
 
   Attributes:
-    language: of the text, by which sentences are split.
-    lengths: tokens of a row, for each of the phases.
-    draws: how often training instances are drawn.
-    pairing: see `instances`.
-    validation: share of the documents that is held out.
-    seed: of all that is drawn.
+    language: the text's language, an ISO 639 code that decides how sentences are split.
+    lengths: the length of rows in tokens, one for each training phase.
+    draws: the dupe factor: how many times training instances are sampled from the text.
+    pairing: one of `instances.PAIRINGS`.
+    validation: the share of the documents that is held out.
+    seed: the seed of everything that is random.
   """
 
   language: str
@@ -47,24 +46,24 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class TextBlock:
-  """Some documents of a text."""
+  """Some documents of a text corpus."""
 
   documents: list[Document]
 
   def sentences(self, settings: Settings, vocabulary: Vocabulary) -> list[Sentences]:
-    """Those of each document that has any token."""
+    """Returns the sentences of each document, as `tokenise` does."""
     return tokenise(self.documents, settings.language, vocabulary)
 
 
 @dataclasses.dataclass(frozen=True)
 class LinesBlock:
-  """Lines of an artificial corpus, drawn where they are needed.
+  """Some lines of an artificial corpus, described by what they are sampled from.
 
   Attributes:
     kind: uniform, flat or nesting.
-    num_lines: how many.
-    seed: of this block.
-    frequencies: of the symbols.
+    num_lines: the number of lines.
+    seed: the seed of this block.
+    frequencies: the frequency of each symbol.
   """
 
   kind: str
@@ -73,14 +72,14 @@ class LinesBlock:
   frequencies: Float64[np.ndarray, " symbols"]
 
   def lines(self) -> artificial.Lines:
-    """The lines, of symbols."""
+    """Samples the lines; the same ones at each call."""
     if self.kind == "uniform":
       return artificial.uniform(self.num_lines, self.seed, len(self.frequencies))
-    draw = {"flat": artificial.flat, "nesting": artificial.nesting}[self.kind]
-    return draw(self.num_lines, self.seed, self.frequencies)
+    make = {"flat": artificial.flat, "nesting": artificial.nesting}[self.kind]
+    return make(self.num_lines, self.seed, self.frequencies)
 
   def sentences(self, settings: Settings, vocabulary: Vocabulary) -> list[Sentences]:
-    """A line is a document of one sentence."""
+    """Returns the lines as documents of one sentence each, in ids of the vocabulary."""
     return [[line + len(SPECIAL_TOKENS)] for line in self.lines()]
 
 
@@ -88,7 +87,7 @@ Block = TextBlock | LinesBlock
 
 
 def text_blocks(documents: Iterable[Document], pairing: str) -> Iterator[TextBlock]:
-  """Cuts a corpus into blocks; what is too little for one at the end goes to the one before."""
+  """Cuts a text corpus into blocks. If too few documents are left for another block, the last one takes them."""
   block: list[Document] = []
   rest: list[Document] = []
   characters = 0
@@ -105,17 +104,19 @@ def text_blocks(documents: Iterable[Document], pairing: str) -> Iterator[TextBlo
 def line_blocks(
   kind: str, num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]
 ) -> Iterator[LinesBlock]:
-  """Cuts an artificial corpus into blocks."""
+  """Cuts an artificial corpus into blocks; the last one takes the lines that are left."""
   for number in range(max(1, num_lines // _LINES)):
     rest = num_lines - number * _LINES
-    count = rest if rest < 2 * _LINES else _LINES  # the last block takes what is left
+    count = rest if rest < 2 * _LINES else _LINES
     yield LinesBlock(kind, count, (seed, number), frequencies)
 
 
 def tokenise(
   documents: Sequence[Document], language: str, vocabulary: Vocabulary
 ) -> list[Sentences]:
-  """The tokens of each sentence of each document; a document without any is left out."""
+  """Splits documents into sentences and these into token ids; drops documents that have no token."""
+  import sentencex  # late: only a corpus of text needs it
+
   assert vocabulary.tokenizer is not None
   texts = [
     [text for paragraph in one.paragraphs for text in sentencex.segment(language, paragraph)]
@@ -139,14 +140,23 @@ def write_block(
   vocabulary: Vocabulary,
   directory: pathlib.Path,
 ) -> dict[str, np.ndarray]:
-  """Writes the files of a block, a function of the arguments alone.
+  """Writes the files of a block. Their bytes depend on the arguments alone.
+
+  Args:
+    number: the block's number in its corpus, which is part of the seed and of the files' names.
+    block: the documents or lines.
+    settings: the settings of the instances.
+    vocabulary: the vocabulary of the corpus.
+    directory: where the files are written.
 
   Returns:
-    Counts to be added up over blocks: `documents`, `sentences`, `tokens` by id, and for each part and length, as
-    `train_128`, its instances and their tokens; `long_128`: sentences that had to be cut.
+    Counts that can be added up over blocks: `documents`; `sentences`; `tokens`, an array with the frequency of each id;
+    for each part and length, for example `train_128`, an array of two: the instances and their tokens; and for each
+    length, for example `long_128`, the sentences that were cut because no row has room for them.
 
   Raises:
     UserError: the block has too few documents to hold some out, or to pair them.
+    RunFailed: a file cannot be written.
   """
   documents = block.sentences(settings, vocabulary)
   parts = _split(documents, settings)
@@ -173,28 +183,24 @@ def write_block(
 
 
 def file_name(part: str, length: int, draw: int, number: str) -> str:
-  """The name of a block's file; `*` for `number` is a pattern of all."""
+  """Returns the name of a block's file; with `*` as the `number`, a pattern for the files of all blocks."""
   return f"{part}-{length}-{draw}-{number}.array_record"
 
 
 def _least(pairing: str) -> int:
-  """Documents that a part must have: a next sentence of another one needs two."""
+  """Returns how many documents a part must have: two if next sentences are taken from another document."""
   return 2 if pairing == "next_sentence" else 1
 
 
 def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sentences]]:
-  """Holds documents out at even distances."""
+  """Splits documents into those to train on and held-out ones, which are evenly spaced in the corpus."""
   least = _least(settings.pairing)
   if len(documents) < 2 * least:
-    why = (
-      "a next sentence of another document"
-      if settings.pairing == "next_sentence"
-      else "a held-out one"
-    )
+    why = "a next sentence from another document" if least > 1 else "a held-out document"
     remedy = ", or set objective.kind=mlm" if least > 1 else ""
     raise UserError(
-      f"the corpus has {len(documents)} document(s) with text, but {why} needs at least {2 * least};"
-      f" put blank lines between documents{remedy}"
+      f"the corpus has {len(documents)} document(s) with text, but {why} needs at least {2 * least}; give more"
+      f" documents, or put blank lines between the documents of plain text{remedy}"
     )
   count = min(max(least, round(settings.validation * len(documents))), len(documents) - least)
   held_out = {int((i + 0.5) * len(documents) / count) for i in range(count)}
@@ -205,9 +211,10 @@ def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sen
 
 
 def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
-  """Cuts sentences that no row has room for into parts; also how many these are.
+  """Cuts each sentence that has more than `room` tokens into parts, and returns also how many sentences were cut.
 
-  Pairs are gathered until they are too long, and then cut: of small parts little is lost.
+  The parts have about a quarter of the room. Pairs of segments are filled until they are too long, and then truncated:
+  with short parts, few tokens are lost.
   """
   long = sum(len(sentence) > room for one in documents for sentence in one)
   if not long:
@@ -215,6 +222,7 @@ def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
   return [[part for sentence in one for part in _parts(sentence, room)] for one in documents], long
 
 
-def _parts(sentence: np.ndarray, room: int) -> list[np.ndarray]:
+def _parts(sentence: Int32[np.ndarray, " tokens"], room: int) -> Sentences:
+  """Returns the parts of a sentence, or the sentence itself if there is room for it."""
   size = max(1, room // 4) if len(sentence) > room else len(sentence)
   return np.array_split(sentence, -(-len(sentence) // size))

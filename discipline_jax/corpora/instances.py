@@ -1,7 +1,7 @@
-"""Instances for pre-training: `[CLS] A [SEP] B [SEP]` out of documents, as BERT and ALBERT have it, or `[CLS] A [SEP]`.
+"""Pre-training instances: rows `[CLS] A [SEP] B [SEP]`, as BERT and ALBERT have them, or `[CLS] A [SEP]`.
 
 Follows Devlin et al. 2019 (appendix A.2), and for the order of segments Lan et al. 2020 (section 3.1). Tokens are not
-masked here: that is drawn anew each time an instance is used (`corpora.masking`).
+masked here: `corpora.masking` masks other tokens each time an instance is used.
 """
 
 import dataclasses
@@ -11,18 +11,18 @@ import numpy as np
 from jaxtyping import Int
 
 PAIRINGS = ("none", "next_sentence", "order")
-# By `objective.kind`.
+# The pairing of each `objective.kind`.
 PAIRING_OF = {
   "mlm": "none",
   "mlm_nsp": "next_sentence",
   "mlm_sop": "order",
   "causal": "none",
 }
-_SHORT = 0.1  # share of the instances that are shorter than they might be
-_OTHER = 0.5  # share of the pairs whose second segment is of another document, or comes first
+_SHORT = 0.1  # share of the instances whose target length is random, and mostly shorter than a row
+_OTHER = 0.5  # share of the pairs whose second segment is from another document, or is swapped with the first
 
-# The tokens of each sentence.
-Document = Sequence[Int[np.ndarray, " tokens"]]
+# The token ids of each sentence; sentences differ in length.
+Document = Sequence[Int[np.ndarray, " _"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,31 +30,32 @@ class Instance:
   """One row to train on, without special tokens.
 
   Attributes:
-    first, second: tokens of the segments; `second` is None where there is one segment.
-    label: 0 where the second segment follows the first; 1 where it is of another document, or the two are swapped.
+    first: token ids of the first segment.
+    second: token ids of the second segment, or None if there is one segment.
+    label: 0 if the second segment follows the first; 1 if it is from another document, or if the two are swapped.
   """
 
-  first: Int[np.ndarray, " tokens"]
-  second: Int[np.ndarray, " tokens"] | None
+  first: Int[np.ndarray, " first"]
+  second: Int[np.ndarray, " second"] | None
   label: int = 0
 
 
 def make_instances(
   documents: Sequence[Document], *, length: int, pairing: str, seed: int | Sequence[int]
 ) -> Iterator[Instance]:
-  """Yields the instances of one pass over the documents; another seed is another draw of segments and partners.
+  """Yields the instances of one pass over the documents. Another seed gives other segments and other pairs.
 
-  Without pairs nothing is drawn: rows are as long as they can be (RoBERTa's).
+  With the pairing `none` nothing is random: each row holds as many whole sentences as fit, as RoBERTa's do.
 
   Args:
-    documents: with at least one sentence each.
-    length: the most tokens of a row, special ones counted.
-    pairing: `none`; `next_sentence`: half of the second segments are of another document, never of the same one; or
-      `order`: half of the pairs are swapped.
-    seed: of all that is drawn.
+    documents: documents of at least one sentence each.
+    length: the most tokens of a row, special tokens included.
+    pairing: `none`: one segment; `next_sentence`: half of the second segments are from another document; or `order`:
+      the segments of half of the pairs are swapped.
+    seed: the seed of the segments and pairs.
 
   Raises:
-    ValueError: an unknown pairing, no room for tokens, or `next_sentence` with a single document.
+    ValueError: the pairing is unknown, a row has no room for text, or `next_sentence` has a single document.
   """
   if pairing not in PAIRINGS:
     raise ValueError(f"pairing {pairing!r} is not one of: {', '.join(PAIRINGS)}")
@@ -63,7 +64,8 @@ def make_instances(
     raise ValueError(f"rows of {length} tokens leave no room for text; give at least 5")
   if pairing == "next_sentence" and len(documents) < 2:
     raise ValueError(
-      "one document has no other to take a next sentence from; give more documents, or mask alone"
+      f"pairing 'next_sentence' needs another document to take segments from, but there is {len(documents)} in all;"
+      " give at least 2, or choose another pairing"
     )
   rng = np.random.default_rng(seed)
   for number in range(len(documents)):
@@ -74,12 +76,12 @@ def make_instances(
 
 
 def _target(room: int, rng: np.random.Generator) -> int:
-  """How many tokens to gather for an instance: rarely fewer than there is room for, as fine-tuning will have it."""
+  """Returns how many tokens an instance is to have. A few are short, because inputs of fine-tuning often are."""
   return int(rng.integers(2, room + 1)) if rng.random() < _SHORT else room
 
 
 def _whole(document: Document, room: int) -> Iterator[Instance]:
-  """Whole sentences, as many as fit; a longer one is cut into parts."""
+  """Yields rows of as many whole sentences as fit; cuts a sentence that is longer than a row."""
   tokens = np.concatenate(document)
   ends = np.cumsum([len(sentence) for sentence in document])
   start = 0
@@ -94,6 +96,7 @@ def _whole(document: Document, room: int) -> Iterator[Instance]:
 def _pairs(
   documents: Sequence[Document], number: int, room: int, pairing: str, rng: np.random.Generator
 ) -> Iterator[Instance]:
+  """Yields the pairs of segments of one document; other documents give it next sentences that do not follow."""
   document = documents[number]
   start = 0
   while start < len(document):
@@ -108,9 +111,9 @@ def _pairs(
     is_other = pairing == "next_sentence" and (count == 1 or rng.random() < _OTHER)
     if is_other:
       second = _elsewhere(documents, number, max(1, target - len(first)), rng)
-      end = middle  # what would have followed is used later
+      end = middle  # the sentences that would have followed are used for the next instance
     elif count == 1:
-      # A last sentence by itself has an order only if it is cut.
+      # A single sentence is left, so it is cut into two segments that have an order.
       if len(first) < 2:
         return
       cut = len(first) // 2
@@ -127,8 +130,8 @@ def _pairs(
 
 def _elsewhere(
   documents: Sequence[Document], number: int, target: int, rng: np.random.Generator
-) -> np.ndarray:
-  """Sentences of another document, from any on."""
+) -> Int[np.ndarray, " tokens"]:
+  """Returns about `target` tokens from another document: whole sentences, from a random one on."""
   other = int(rng.integers(len(documents) - 1))
   document = documents[other + (other >= number)]
   start = end = int(rng.integers(len(document)))
@@ -140,13 +143,19 @@ def _elsewhere(
 
 
 def _cut(
-  first: np.ndarray, second: np.ndarray, room: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-  """Takes tokens from the longer one, at either end by chance, until both fit."""
+  first: Int[np.ndarray, " first"],
+  second: Int[np.ndarray, " second"],
+  room: int,
+  rng: np.random.Generator,
+) -> tuple[Int[np.ndarray, " left"], Int[np.ndarray, " right"]]:
+  """Removes tokens from the longer segment, each from a random end, until both segments fit.
+
+  As in BERT, this is done token by token. Of two equally long segments, the second one loses a token.
+  """
   keep = [len(first), len(second)]
   surplus = sum(keep) - room
   if surplus > 0:
-    # One by one from the longer one, the second of equals, comes to this.
+    # The lengths are computed at once: the longer segment comes down to the shorter one, then both lose in turn.
     shorter = min(keep)
     long_side = 0 if keep[0] > keep[1] else 1
     alone = min(surplus, max(keep) - shorter)

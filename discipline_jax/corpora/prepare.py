@@ -1,14 +1,14 @@
-"""Prepares a corpus once: its vocabulary, and unmasked instances as ArrayRecord files.
+"""Prepares a corpus for pre-training: writes its vocabulary, and unmasked instances as ArrayRecord files.
 
   python -m discipline_jax.corpora.prepare --config=pretrain_small --config.corpus.path=DIR
 
-Pre-training does it by itself where it was not done before. The folder that it names can be copied to another machine
-and given as `corpus.path`.
+Pre-training does the same if the corpus is not in the cache. The folder that is printed can be copied to another
+machine, and `corpus.path` can name it there.
 """
 
 import concurrent.futures.process
 import contextlib
-import fcntl
+import itertools
 import json
 import multiprocessing
 import os
@@ -17,14 +17,18 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
+import jax
 import numpy as np
 from absl import flags, logging
+from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 from tokenizers import Tokenizer
 
-from discipline_jax import command_line, progress
+from discipline_jax import command_line
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.blocks import PARTS, Block, LinesBlock, Settings, write_block
 from discipline_jax.corpora.instances import PAIRING_OF
@@ -37,19 +41,24 @@ from discipline_jax.corpora.source import (
   vocabulary_source,
 )
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.files import progress
+from discipline_jax.files.locks import locked
+from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
-from discipline_jax.whole_files import whole_file
 
 
 def prepare(config: ConfigDict) -> Prepared:
-  """The prepared corpus of a pre-training config: that of `cache_dir`, or else it is made now.
+  """Opens the prepared corpus of a pre-training config in the cache, or prepares it first.
+
+  Only one process prepares a corpus; others wait for it. An interrupted preparation starts from the beginning.
 
   Args:
-    config: see `defaults.pretrain`; `corpus`, `objective.kind`, `seed`, `cache_dir`, `model.checkpoint` and
-      `model.config.vocab_size` are taken from it.
+    config: a config of `defaults.pretrain`. These fields decide about the corpus: `corpus`, `objective.kind`, `seed`,
+      `model.checkpoint` and `model.config.vocab_size`; `cache_dir` is the place of the cache.
 
   Raises:
-    UserError: no corpus, one that is too small, or a vocabulary that cannot be read.
+    UserError: the settings are wrong, a file cannot be read, or the corpus is too small.
+    RunFailed: a file cannot be written, or the system killed a worker.
   """
   check_corpus(config)
   path = None if config.corpus.path is None else pathlib.Path(config.corpus.path).expanduser()
@@ -57,14 +66,31 @@ def prepare(config: ConfigDict) -> Prepared:
     return _given(path, config)
   source = Source(config)
   directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / source.key()
-  with _alone(directory):
+  with locked(directory.with_name(f".{directory.name}.lock")):
     if not (directory / DESCRIPTION).is_file():
       logging.info("Preparing the corpus in %s", directory)
       _make(config, source, directory)
   return Prepared.open(directory)
 
 
+def prepare_everywhere(config: ConfigDict) -> Prepared:
+  """Prepares the corpus in each process of a run; those of one machine wait for the first, and find it done.
+
+  Raises:
+    UserError: as `prepare`, or if the processes prepared different corpora.
+  """
+  prepared = prepare(config)
+  if jax.process_count() > 1:
+    digest = zlib.crc32(json.dumps(prepared.description, sort_keys=True).encode())
+    if len(np.unique(multihost_utils.process_allgather(np.uint32(digest)))) > 1:
+      raise UserError(
+        "the processes have different corpora; give all the same files and the same version of this package"
+      )
+  return prepared
+
+
 def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
+  """Opens a prepared corpus that `corpus.path` names; raises UserError if it was prepared for other settings."""
   prepared = Prepared.open(path)
   corpus = config.corpus
   ours = {
@@ -77,26 +103,19 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
     if prepared.description.get(name) != value:
       raise UserError(
         f"the corpus was prepared with {name} {prepared.description.get(name)!r}, but this run has {value!r}, {path};"
-        " prepare it again"
+        " change the config, or prepare the corpus again from its source"
       )
   vocabulary = chosen_vocabulary(config) if corpus.name in TEXTS else None
   if vocabulary is not None and vocabulary.tokens != prepared.vocabulary.tokens:
     raise UserError(
-      f"the corpus was prepared with another vocabulary than {vocabulary_source(config)}, {path}; prepare it again"
+      f"the corpus was prepared with another vocabulary than {vocabulary_source(config)}, {path}; change the config, or"
+      " prepare the corpus again from its source"
     )
   return prepared
 
 
-@contextlib.contextmanager
-def _alone(directory: pathlib.Path) -> Iterator[None]:
-  """One process prepares a corpus; another one that wants it waits."""
-  directory.parent.mkdir(parents=True, exist_ok=True)
-  with directory.with_name(f".{directory.name}.lock").open("w") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    yield
-
-
 def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
+  """Prepares a corpus in a temporary folder, which then becomes `directory`."""
   corpus = config.corpus
   settings = Settings(
     corpus.language,
@@ -106,21 +125,23 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
     corpus.validation,
     config.seed,
   )
-  for left in directory.parent.glob(f".{directory.name}.*.part"):  # by a process that was killed
+  # A killed process leaves its folder.
+  for left in directory.parent.glob(f".{directory.name}.*.part"):
     shutil.rmtree(left, ignore_errors=True)
-  # A name of its own: workers of a process that was killed may still write to theirs.
+  # The name is random, because workers of a killed process may write to its folder for another moment.
   part = pathlib.Path(tempfile.mkdtemp(".part", f".{directory.name}.", directory.parent))
   part.chmod(0o755)
   before = signal.signal(signal.SIGTERM, _stop)
   try:
     _write_vocabulary(source.tokenizer(), part)
-    counts, lines = _write_blocks(source.blocks(), settings, part)
+    counts, statistics = _write_blocks(source.blocks(), settings, part)
+    _check_instances(counts)
     description = {
       "name": corpus.name,
       "pairing": source.pairing,
       "lengths": list(settings.lengths),
       "draws": settings.draws,
-      "statistics": _statistics(counts, load_vocabulary(part)) | lines,
+      "statistics": _statistics(counts, load_vocabulary(part)) | statistics,
     }
     with whole_file(part / DESCRIPTION, text=True) as file:
       file.write(json.dumps(description, indent=2) + "\n")
@@ -131,21 +152,22 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
 
 
 def _stop(*_) -> None:
-  """What the platform's signal does while a corpus is prepared: all of it is cleared away."""
-  print("stopped: the corpus is not prepared; run the same command again", file=sys.stderr)
+  """Handles SIGTERM: exits, so that the temporary folder is deleted."""
+  print("stopped: the corpus is not prepared yet; run the same command again", file=sys.stderr)
   sys.exit(75)
 
 
 def _write_vocabulary(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
+  """Writes a tokenizer in Hugging Face's format."""
   tokenizer.save(str(directory / "tokenizer.json"))
-  # So that transformers takes it as it is, and does not make one of the model's family of it.
+  # Without its class, transformers would replace it by the tokenizer of the model's family.
   names = _vocabulary_names(load_vocabulary(directory))
   with whole_file(directory / "tokenizer_config.json", text=True) as file:
     file.write(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **names}, indent=2) + "\n")
 
 
 def _vocabulary_names(vocabulary: Vocabulary) -> dict[str, str]:
-  """The special tokens, as a tokenizer_config.json has them."""
+  """Returns the special tokens under their names in tokenizer_config.json."""
   ids = {
     "pad_token": vocabulary.pad_id,
     "unk_token": vocabulary.unk_id,
@@ -157,74 +179,112 @@ def _vocabulary_names(vocabulary: Vocabulary) -> dict[str, str]:
 
 
 def _write_blocks(
-  blocks: Iterator[Block],
-  settings: Settings,
-  directory: pathlib.Path,
+  blocks: Iterator[Block], settings: Settings, directory: pathlib.Path
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-  """Has the blocks written, by as many processes as there are cores where there are several.
+  """Writes the files of all blocks; if there are several, worker processes do it.
 
   Returns:
-    The counts of `write_block`, and of an artificial corpus what its first block shows of dependencies.
+    The sums of the counts of `write_block`, and statistics of an artificial corpus, measured on its first block.
   """
   first, second = next(blocks), next(blocks, None)
-  lines = {}
+  statistics = {}
   if isinstance(first, LinesBlock):
-    lines["mean_distance"] = artificial.statistics(first.lines())["mean_distance"]
+    statistics["mean_distance"] = artificial.statistics(first.lines())["mean_distance"]
   if second is None:
-    return write_block(0, first, settings, load_vocabulary(directory), directory), lines
+    return write_block(0, first, settings, load_vocabulary(directory), directory), statistics
   total: dict[str, np.ndarray] = {}
-  workers = os.cpu_count() or 1
+  every_block = itertools.chain([first, second], blocks)
+  with (
+    progress.bar(desc="instances", unit=" tokens", unit_scale=True) as bar,
+    contextlib.closing(_write_in_processes(every_block, settings, directory)) as written,
+  ):
+    for counts in written:
+      bar.update(int(counts["tokens"].sum()))
+      for name, value in counts.items():
+        total[name] = np.asarray(total.get(name, 0) + value)
+  return total, statistics
+
+
+def _write_in_processes(
+  blocks: Iterable[Block], settings: Settings, directory: pathlib.Path
+) -> Generator[dict[str, np.ndarray], None, None]:
+  """Writes blocks in worker processes, and yields the counts of each block that is written, in any order.
+
+  Raises:
+    RunFailed: the system killed a worker.
+  """
+  workers = _usable_cores()
   pool = concurrent.futures.ProcessPoolExecutor(
     workers,
-    multiprocessing.get_context("spawn"),  # JAX has threads, which a fork would lose
+    multiprocessing.get_context("spawn"),  # a fork would lack JAX's threads
     _begin_worker,
     (settings, directory),
   )
-  with progress.bar(desc="instances", unit=" tokens", unit_scale=True) as bar:
-    pending: set[concurrent.futures.Future] = set()
-
-    def finish(limit: int) -> None:
-      # No more blocks are held in memory than are worked on, however large the corpus.
-      nonlocal pending
-      while len(pending) > limit:
+  pending: set[concurrent.futures.Future] = set()
+  try:
+    for number, block in enumerate(blocks):
+      # `submit` may start a worker, which inherits the blocked signal: a terminal sends Ctrl-C to the workers, too, but
+      # the parent is to end them.
+      mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+      try:
+        pending.add(pool.submit(_work, number, block))
+      finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+      if len(pending) > 2 * workers:  # limits the blocks that are held in memory
         done, pending = concurrent.futures.wait(
           pending, return_when=concurrent.futures.FIRST_COMPLETED
         )
-        for future in done:
-          try:
-            counts = future.result()
-          except concurrent.futures.process.BrokenProcessPool:
-            raise RunFailed(
-              "a process that prepares the corpus was killed, most likely for memory; free some, and run again"
-            ) from None
-          bar.update(int(counts["tokens"].sum()))
-          for name, value in counts.items():
-            total[name] = total.get(name, 0) + value
+        yield from (future.result() for future in done)
+    yield from (future.result() for future in concurrent.futures.as_completed(pending))
+  except concurrent.futures.process.BrokenProcessPool:
+    raise RunFailed(
+      "a process that prepares the corpus was killed, most likely because memory ran out; free some, and run again"
+    ) from None
+  finally:
+    pool.shutdown(cancel_futures=True)
 
-    try:
-      pending.add(pool.submit(_work, 0, first))
-      pending.add(pool.submit(_work, 1, second))
-      for number, block in enumerate(blocks, 2):
-        pending.add(pool.submit(_work, number, block))
-        finish(2 * workers)
-      finish(0)
-    finally:
-      pool.shutdown(cancel_futures=True)
-  return total, lines
+
+def _usable_cores() -> int:
+  """Returns the number of cores that this process may use. On shared machines that is often less than all."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1  # macOS cannot restrict a process to some cores
+
+
+def _check_instances(counts: Mapping[str, np.ndarray]) -> None:
+  """Raises UserError if a part has no instance, as with the pairing `order` and documents of a single token."""
+  for name, value in counts.items():
+    if name.startswith(PARTS) and value[0] == 0:
+      part, _, length = name.partition("_")
+      raise UserError(
+        f"the corpus has no instance of {part} at {length} tokens, because a document of one token cannot be cut into"
+        " two segments; give longer documents, or set --config.objective.kind=mlm"
+      )
 
 
 def _begin_worker(settings: Settings, directory: pathlib.Path) -> None:
+  """Prepares a worker process for blocks."""
   global _worker
-  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-  os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are enough
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+  os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a worker for each core already
   _worker = (settings, load_vocabulary(directory), directory)
 
 
+def _end_with_parent() -> None:
+  """Ends this worker when its parent dies; otherwise it would wait for blocks forever."""
+  parent = multiprocessing.parent_process()
+  assert parent is not None
+  parent.join()
+  os._exit(1)
+
+
 def _work(number: int, block: Block) -> dict[str, np.ndarray]:
+  """Writes a block in a worker process."""
   return write_block(number, block, *_worker)
 
 
 def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict:
+  """Returns the statistics of a corpus, ready for JSON; `entropy` is that of its tokens' frequencies, in nats."""
   tokens = counts["tokens"]
   shares = tokens[tokens > 0] / tokens.sum()
   parts: dict[str, object] = {}
@@ -245,24 +305,26 @@ def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dic
 
 
 def main(argv: Sequence[str]) -> None:
-  """Prepares the corpus of a config, and says what it is."""
+  """Prepares the corpus of a config, and prints its summary."""
   flag_values = command_line.parse(argv)
   if flag_values.help:
     print(f"{__doc__}\n{flag_values.get_help()}")
     return
   config = flag_values.config
   if "corpus" not in config:
-    raise UserError("the config has no corpus; give one of the pretrain_ configs")
+    raise UserError(
+      "the config has no corpus; set --config to a pre-training config, such as pretrain_small"
+    )
   if flag_values["dry-run"].value:
     check_corpus(config)
     print(
-      f"{config.corpus.name} ({config.corpus.path or 'drawn'}), into {config.cache_dir}/corpora"
+      f"{config.corpus.name} ({config.corpus.path or 'artificial'}), into {config.cache_dir}/corpora"
     )
     return
-  print(summary(prepare(config)))
+  print(command_line.format_rows(summary(prepare(config))))
 
 
 if __name__ == "__main__":
   logging.use_absl_handler()
-  flags.FLAGS.mark_as_parsed()  # absl's own flags keep their defaults; this stops a warning about them
+  flags.FLAGS.mark_as_parsed()  # absl's own flags keep their defaults, and absl does not warn about them
   sys.exit(command_line.exit_code(lambda: main(sys.argv)))

@@ -1,4 +1,4 @@
-"""A prepared corpus: a folder of unmasked instances, their vocabulary, and what is known of both."""
+"""Prepared corpora: folders with unmasked instances, their vocabulary, and a description."""
 
 import dataclasses
 import json
@@ -14,12 +14,12 @@ DESCRIPTION = "corpus.json"
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-  """A prepared corpus.
+  """A prepared corpus on disk.
 
   Attributes:
-    directory: with its files.
-    vocabulary: of its tokens.
-    description: what `corpus.json` holds: `name`, `pairing`, `lengths`, `draws`, `statistics`.
+    directory: the folder with its files.
+    vocabulary: the vocabulary of its token ids.
+    description: the content of `corpus.json`: `name`, `pairing`, `lengths`, `draws` (the dupe factor), `statistics`.
   """
 
   directory: pathlib.Path
@@ -28,17 +28,25 @@ class Prepared:
 
   @classmethod
   def open(cls, directory: pathlib.Path) -> "Prepared":
-    """Opens what `prepare.prepare` wrote; raises UserError where it is not whole."""
+    """Opens a folder that `prepare.prepare` wrote.
+
+    Raises:
+      UserError: the description or the vocabulary cannot be read.
+    """
     try:
       description = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
       raise UserError(
-        f"not a prepared corpus ({error}), {directory}; delete that folder, and run again"
+        f"not a prepared corpus ({error}), {directory}; delete this folder and prepare the corpus again"
       ) from None
     return cls(directory, load_vocabulary(directory), description)
 
   def records(self, part: str, length: int) -> Records:
-    """The instances of a part at one of the lengths."""
+    """Opens the instances of a part, `train` or `validation`, at one of the lengths.
+
+    Raises:
+      UserError: files are missing or cannot be read.
+    """
     draws = range(self.description["draws"] if part == "train" else 1)
     files = [sorted(self.directory.glob(file_name(part, length, draw, "*"))) for draw in draws]
     expected = self.description["statistics"]["parts"][f"{part}_{length}"]["instances"]
@@ -47,31 +55,31 @@ class Prepared:
     if found is None or size != expected:
       raise UserError(
         f"the prepared corpus has {size} of its {expected} instances of {part} at {length} tokens, {self.directory};"
-        " copy all its files, or delete that folder and run again"
+        " copy all its files, or delete this folder and prepare the corpus again"
       )
     return found
 
 
-def summary(prepared: Prepared) -> str:
-  """A prepared corpus in a few lines."""
+def summary(prepared: Prepared) -> dict[str, str]:
+  """Returns lines of text that describe a prepared corpus, by name, for `command_line.format_rows`."""
   numbers = prepared.description["statistics"]
   rows = {
     "corpus": f"{prepared.description['name']}: {numbers['documents']:,} documents, {numbers['sentences']:,} sentences,"
     f" {numbers['tokens']:,} tokens of {numbers['types']:,} types; unigram entropy {numbers['entropy']:.3f} nats",
-    "vocabulary": f"{len(prepared.vocabulary.tokens):,} tokens, {100 * numbers['unknown']:.2f}% of the text unknown",
+    "vocabulary": f"{len(prepared.vocabulary.tokens):,} tokens, {100 * numbers['unknown']:.2f}% of the text is unknown",
   }
   if "mean_distance" in numbers:
     rows["dependency"] = (
-      f"mean distance to the next of its kind {numbers['mean_distance']:.2f} tokens"
+      f"mean distance from a token to the next one of its type {numbers['mean_distance']:.2f} tokens"
     )
   for length in prepared.description["lengths"]:
     train, validation = (numbers["parts"][f"{part}_{length}"] for part in PARTS)
     filled = train["tokens"] / (train["instances"] * length)
     long = numbers["parts"][f"long_{length}"]
     rows[f"{length} tokens"] = (
-      f"{train['instances']:,} instances in {prepared.description['draws']} draw(s), {validation['instances']:,} held"
-      f" out; {100 * filled:.1f}% filled"
+      f"{train['instances']:,} instances (dupe factor {prepared.description['draws']}), {validation['instances']:,}"
+      f" held-out; rows are {100 * filled:.1f}% full"
       + (f"; {long:,} longer sentences were cut" if long else "")
     )
   rows["folder"] = str(prepared.directory)
-  return "\n".join(f"{name:10} {value}" for name, value in rows.items())
+  return rows

@@ -1,40 +1,48 @@
-"""Instances on disk, as ArrayRecord files, and batches of them.
+"""Writes instances to ArrayRecord files, and reads batches of them.
 
-A record is unsigned integers of 16 bits, or of 32 where the vocabulary needs them: where the second segment begins (or
-the row ends), the label, and the tokens with the special ones.
+A record is an array of unsigned integers of 16 bits, or of 32 bits if the vocabulary needs them. It holds the position
+at which the second segment begins (or at which the row ends, if there is one segment), the label, and the token ids
+with the special tokens.
 """
 
+import concurrent.futures
 import contextlib
 import pathlib
 import resource
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int32, UInt
+from jaxtyping import Int, Int32, UInt
 
 from discipline_jax.corpora.instances import Instance
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import Vocabulary
+from discipline_jax.streams import RECORD_ORDER
 
-_HEADER = 2  # numbers before the tokens
-_ORDER = 3  # a stream of the seed of its own
+_HEADER = 2  # numbers before the token ids
+
 _PREFETCHED = 8  # batches that are read ahead
 
-# Names and arrays of a batch: `ids` [rows, length], `boundary` [rows], `label` [rows].
+# The arrays of a batch by name: `ids` [rows, length], `boundary` [rows], `label` [rows].
 Rows = dict[str, np.ndarray]
 
 
 def record_dtype(vocab_size: int) -> np.dtype:
-  """The integers of records."""
+  """Returns the integer type of the records of a vocabulary."""
   return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)
 
 
 def write_records(
   path: pathlib.Path, instances: Iterable[Instance], vocabulary: Vocabulary
 ) -> tuple[int, int]:
-  """Writes a file; returns how many instances there are, and how many tokens, special ones counted.
+  """Writes instances to a file.
+
+  Returns:
+    The number of instances, and the number of their tokens, special tokens included.
 
   Raises:
     RunFailed: the file cannot be written.
@@ -45,7 +53,8 @@ def write_records(
   cls, sep = [vocabulary.cls_id], [vocabulary.sep_id]
   count = tokens = 0
   try:
-    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")  # each is read by itself
+    # Groups of one, because single records are read in random order.
+    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")
     for one in instances:
       boundary = len(one.first) + 2
       parts: list[np.typing.ArrayLike] = [[boundary, one.label], cls, one.first, sep]
@@ -56,35 +65,64 @@ def write_records(
       count += 1
       tokens += len(record) - _HEADER
     writer.close()
-  except RuntimeError as error:  # what the library makes of a full disk
+  except RuntimeError as error:  # the library raises it if the disk is full
     raise RunFailed(
-      f"the corpus cannot be written ({error}); free space, or set another --config.cache_dir"
+      f"the corpus cannot be written ({error}), {path}; free space, or set another --config.cache_dir"
     ) from None
   return count, tokens
 
 
 def _allow_many_files() -> None:
-  """As many as the system lets a process have open."""
+  """Raises this process's limit of open files to the most that the system allows."""
   _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-  with contextlib.suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+  # Some systems do not grant the limit that they name.
+  with contextlib.suppress(ValueError, OSError):
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def _read_ahead(read: Callable[[int], Rows], steps: range) -> Iterator[Rows]:
+  """Yields `read(step)` for each step, in order; a thread reads up to 8 batches ahead.
+
+  If `read` raises an exception, the consumer gets it in place of that batch. The thread starts when the first batch is
+  requested. It ends with the iterator: when that is exhausted, closed, deleted or interrupted.
+  """
+  # A local variable, because at exit a module may be cleared before its generators.
+  is_finalizing = sys.is_finalizing
+  reader = concurrent.futures.ThreadPoolExecutor(1, "records")
+  try:
+    pending = deque(reader.submit(read, step) for step in steps[:_PREFETCHED])
+    for ahead in range(_PREFETCHED, len(steps) + _PREFETCHED):
+      batch = pending.popleft().result()
+      if ahead < len(steps):
+        pending.append(reader.submit(read, steps[ahead]))
+      yield batch
+  finally:
+    if not is_finalizing():  # at exit, the interpreter has already ended the thread
+      reader.shutdown(cancel_futures=True)
+
+
 class Records:
-  """The instances of a part of a corpus, in one or several draws, at one length.
+  """The instances of one part of a corpus, at one length.
+
+  A dupe factor of n gives n draws: instances are sampled from the whole text n times.
 
   Attributes:
-    size: instances of all draws.
-    dtype: of the ids.
+    size: the number of instances in all draws.
+    dtype: the integer type of the ids.
   """
 
   def __init__(
     self, draws: Sequence[Sequence[pathlib.Path]], *, length: int, vocabulary: Vocabulary
   ):
-    """Args:
-    draws: the files of each draw.
-    length: tokens that a row is filled up to.
-    vocabulary: that the instances were made with.
+    """Opens the files, and counts their instances.
+
+    Args:
+      draws: the files of each draw.
+      length: the length of rows in tokens; shorter instances are padded.
+      vocabulary: the vocabulary that the instances were made with.
+
+    Raises:
+      UserError: a file cannot be read.
     """
     _allow_many_files()
     self._draws = draws
@@ -97,36 +135,34 @@ class Records:
     self._order = lru_cache(maxsize=2)(self._shuffle)
 
   def first(self, count: int) -> Rows:
-    """The first rows of the first draw."""
+    """Returns the first `count` rows of the first draw, or all if there are fewer."""
     return self._read(0, np.arange(min(count, self._sizes[0])))
 
   def batches(
     self, *, first: int, last: int, rows: slice, batch_size: int, seed: int
   ) -> Iterator[Rows]:
-    """Yields the batches of the updates that follow `first`, `first` + 1, ..., `last` - 1, read ahead.
+    """Yields the batches of the steps `first` to `last` - 1; a thread reads them ahead.
 
-    Which rows an update has is a function of `seed` and its number alone. Every instance of a draw comes once, in an
-    order of its own, before the next draw begins; after the last draw the first one comes again, in another order.
+    The rows of a step depend on the seed and the step alone, so that a run can be resumed at any step. Each instance of
+    a draw comes once, in random order, before the next draw begins. After the last draw the first one comes again, in
+    another random order.
 
     Args:
-      first, last: updates made.
-      rows: which of an update's rows; the others are of other processes.
-      batch_size: rows of an update, of all processes.
-      seed: of the order.
+      first: the first step, counted from 0.
+      last: the step after the last one.
+      rows: which of the rows of a step this process gets.
+      batch_size: the rows of a step over all processes.
+      seed: the seed of the order.
     """
-    import grain  # takes a second, and the tests of all else do without
-
     places = np.arange(batch_size)[rows]
 
     def read(step: int) -> Rows:
       return self._at(step * batch_size + places, seed)
 
-    dataset = grain.MapDataset.range(first, last).map(read)
-    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=_PREFETCHED)
-    return iter(dataset.to_iter_dataset(options))
+    return _read_ahead(read, range(first, last))
 
-  def _at(self, places: np.ndarray, seed: int) -> Rows:
-    """The rows at these places of the endless order of all epochs."""
+  def _at(self, places: Int[np.ndarray, " rows"], seed: int) -> Rows:
+    """Returns the rows at these places of the endless sequence of epochs, in which each epoch has all draws."""
     epochs, within = np.divmod(places, self.size)
     ends = np.cumsum(self._sizes)
     draws = np.searchsorted(ends, within, side="right")
@@ -142,7 +178,7 @@ class Records:
     return found
 
   def _open(self, draw: int) -> Any:
-    """A draw's files. A large corpus has one for each of a thousand blocks, so those of the draw before are closed."""
+    """Opens the files of a draw, and closes those of the last one: a draw of a large corpus has a thousand files."""
     if self._opened is not None and self._opened[0] == draw:
       return self._opened[1]
     if self._opened is not None:
@@ -152,19 +188,22 @@ class Records:
     files = [str(file) for file in self._draws[draw]]
     try:
       source = ArrayRecordDataSource(files)
-      len(source)  # reads them
-    except Exception as error:  # of the library
+      len(source)  # reads the files' indices
+    except Exception as error:  # the library has no class of its own
       raise UserError(
-        f"the prepared corpus cannot be read ({error}), {', '.join(files[:1])}; delete its folder, and run again"
+        f"the prepared corpus cannot be read ({error}), {', '.join(files[:1])}; delete its folder and prepare the"
+        " corpus again"
       ) from None
     self._opened = draw, source
     return source
 
   def _shuffle(self, seed: int, epoch: int, draw: int) -> Int32[np.ndarray, " instances"]:
-    rng = np.random.default_rng([seed, _ORDER, epoch, draw])
+    """Returns the order of a draw's instances in an epoch."""
+    rng = np.random.default_rng([seed, RECORD_ORDER, epoch, draw])
     return rng.permutation(self._sizes[draw]).astype(np.int32)
 
-  def _read(self, draw: int, indices: np.ndarray) -> Rows:
+  def _read(self, draw: int, indices: Int[np.ndarray, " rows"]) -> Rows:
+    """Reads instances of a draw, and pads them."""
     records = self._open(draw).__getitems__(indices.tolist())
     ids: UInt[np.ndarray, "rows length"] = np.full(
       (len(records), self._length), self._pad_id, self.dtype

@@ -1,4 +1,4 @@
-"""What a corpus is made from: a text or a grammar, and the vocabulary of its tokens, as a config asks for them."""
+"""Resolves a config into the source of a corpus: texts or artificial lines, and the vocabulary of its tokens."""
 
 import functools
 import hashlib
@@ -12,7 +12,6 @@ from jaxtyping import Float64
 from ml_collections import ConfigDict
 from tokenizers import Tokenizer
 
-from discipline_jax import progress
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.blocks import Block, line_blocks, text_blocks, tokenise
 from discipline_jax.corpora.instances import PAIRING_OF
@@ -20,26 +19,27 @@ from discipline_jax.corpora.prepared import DESCRIPTION
 from discipline_jax.corpora.text import Document, find_files, read_documents, read_tfds
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, symbol_tokenizer, train_wordpiece
 from discipline_jax.errors import UserError
+from discipline_jax.files import progress
 from discipline_jax.models.config import read_config
-from discipline_jax.models.huggingface import resolve
+from discipline_jax.models.locate import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
 TEXTS = ("text", "tfds")
 ARTIFICIAL = ("uniform", "flat", "nesting")
-# Part of every name: to be raised when the same corpus is prepared in another way.
+# It is part of the name of every prepared corpus. Raise it when users must prepare their corpora again.
 _VERSION = 1
 
 
 class Source:
-  """What the corpus of a config is made from; a text is read each time that it is asked for.
+  """The source of a config's corpus. Texts are not kept in memory: each use reads them again.
 
   Attributes:
-    pairing: of the two segments of an instance, see `instances`.
-    vocabulary: the chosen one, or None where one is made here.
+    pairing: the pairing of segments, one of `instances.PAIRINGS`.
+    vocabulary: the vocabulary that the config names, or None if one is made from the corpus.
   """
 
   def __init__(self, config: ConfigDict):
-    """Looks for the files of `config.corpus.path`; raises UserError where there are none."""
+    """Finds the files of `config.corpus.path`; raises UserError if there are none."""
     self._config, self._corpus = config, config.corpus
     self._is_text = config.corpus.name in TEXTS
     self.pairing = PAIRING_OF[config.objective.kind]
@@ -48,13 +48,14 @@ class Source:
 
   @functools.cached_property
   def vocabulary(self) -> Vocabulary | None:
+    """Loads the vocabulary that the config names."""
     return chosen_vocabulary(self._config)
 
   def key(self) -> str:
-    """The name of the prepared corpus, made of all that it is made from."""
+    """Returns the name of the prepared corpus: a digest of the settings, the vocabulary and the files' content."""
     settings = self._corpus.to_dict() | {"pairing": self.pairing, "seed": self._config.seed}
     if self._files:
-      del settings["path"]  # the content counts
+      del settings["path"]  # the same files at another place give the same corpus
     settings["vocab_size"] = _vocab_size(self._config)
     if self.vocabulary is not None:
       settings["vocabulary"] = self.vocabulary.fingerprint()
@@ -65,26 +66,24 @@ class Source:
     return f"{self._corpus.name}-{digest.hexdigest()[:16]}"
 
   def tokenizer(self) -> Tokenizer:
-    """That of the chosen vocabulary, or one that is made: of symbols, or learnt from the text."""
+    """Returns the tokenizer of the named vocabulary, or makes one: of symbols, or trained on the text."""
     if not self._is_text:
       return symbol_tokenizer(self._num_symbols())
     if self.vocabulary is not None:
       assert self.vocabulary.tokenizer is not None
       return self.vocabulary.tokenizer
     size = self._config.model.config.vocab_size
-    paragraphs = (text for one in self._documents() for text in one.paragraphs)
-    counted = progress.bar(paragraphs, desc="vocabulary", unit=" paragraphs", unit_scale=True)
-    tokenizer = train_wordpiece(counted, size, lowercase=self._corpus.lowercase)
+    tokenizer = train_wordpiece(self._paragraphs, size, lowercase=self._corpus.lowercase)
     if tokenizer.get_vocab_size() != size:
       logging.warning(
-        "The corpus is small: it gives a vocabulary of %d tokens, not of %d",
+        "The corpus is small: its vocabulary has %d tokens, not model.config.vocab_size = %d",
         tokenizer.get_vocab_size(),
         size,
       )
     return tokenizer
 
   def blocks(self) -> Iterator[Block]:
-    """The corpus, in parts of which one process makes one."""
+    """Yields the blocks of the corpus."""
     if self._is_text:
       return text_blocks(self._documents(), self.pairing)
     return line_blocks(
@@ -92,12 +91,18 @@ class Source:
     )
 
   def _documents(self) -> Iterator[Document]:
+    """Reads the documents of the text."""
     return (
       read_tfds(self._corpus.path) if self._corpus.name == "tfds" else read_documents(self._files)
     )
 
+  def _paragraphs(self) -> Iterator[str]:
+    """Reads the paragraphs of the text, and shows a progress bar."""
+    paragraphs = (text for one in self._documents() for text in one.paragraphs)
+    yield from progress.bar(paragraphs, desc="vocabulary", unit=" paragraphs", unit_scale=True)
+
   def _frequencies(self) -> Float64[np.ndarray, " symbols"]:
-    """Those of the tokens of a text, or Zipf's."""
+    """Returns the frequencies of artificial symbols: those of a text's tokens if it is given, otherwise Zipf's."""
     if self.vocabulary is None:
       return artificial.zipf(self._num_symbols())
     counts = np.zeros(len(self.vocabulary.tokens), np.int64)
@@ -108,19 +113,21 @@ class Source:
     return artificial.ranked(counts, self._num_symbols())
 
   def _num_symbols(self) -> int:
+    """Returns how many symbols an artificial corpus has."""
     size = _vocab_size(self._config)
     if size is not None and size < len(SPECIAL_TOKENS) + 2:
       raise UserError(
-        f"model.config.vocab_size = {size} leaves no symbols beside {len(SPECIAL_TOKENS)} special tokens; set more"
+        f"model.config.vocab_size = {size} leaves less than 2 symbols beside {len(SPECIAL_TOKENS)} special tokens; set"
+        f" at least {len(SPECIAL_TOKENS) + 2}"
       )
     return artificial.NUM_SYMBOLS if size is None else size - len(SPECIAL_TOKENS)
 
 
 def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:
-  """That of a model: of `corpus.vocabulary`, or for a text of the model that is gone on with; None where none is given.
+  """Returns the vocabulary of `corpus.vocabulary`, or for a text corpus of `model.checkpoint`; None if unset.
 
   Raises:
-    UserError: a model without a tokenizer of text, or of another size than the config's.
+    UserError: the model has no tokenizer for text, or the vocabulary's size is not `model.config.vocab_size`.
   """
   source = vocabulary_source(config)
   if source is None:
@@ -129,9 +136,9 @@ def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:
   has_config = (directory / "config.json").is_file()
   vocabulary = load_vocabulary(directory, read_config(directory).vocab_size if has_config else None)
   if vocabulary.tokenizer is None or len(vocabulary.tokens) == len(vocabulary.special_ids):
-    raise UserError(f"no tokenizer of text, {source}; set another corpus.vocabulary")
+    raise UserError(f"no tokenizer for text, {source}; set another --config.corpus.vocabulary")
   size = config.model.config.vocab_size
-  is_used = config.corpus.name in TEXTS  # not only counted with
+  is_used = config.corpus.name in TEXTS  # an artificial corpus only takes its frequencies
   if is_used and size is not None and size != len(vocabulary.tokens):
     raise UserError(
       f"model.config.vocab_size = {size}, but {source} has {len(vocabulary.tokens)} tokens; unset it"
@@ -140,20 +147,20 @@ def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:
 
 
 def vocabulary_source(config: ConfigDict) -> str | None:
-  """The model whose tokenizer `chosen_vocabulary` takes."""
+  """Returns the model whose vocabulary `chosen_vocabulary` returns: a hub id, a directory or WORKDIR@STEP."""
   is_text = config.corpus.name in TEXTS
   return config.corpus.vocabulary or (config.model.checkpoint if is_text else None)
 
 
 def _vocab_size(config: ConfigDict) -> int | None:
-  """Of a vocabulary that is made here: as the config says, or as the model has it that is gone on with."""
+  """Returns the size of the vocabulary to make: the checkpoint's if there is one, otherwise the config's."""
   if config.model.checkpoint is None:
     return config.model.config.vocab_size
   return read_config(resolve(config.model.checkpoint, weights=False)).vocab_size
 
 
 def check_corpus(config: ConfigDict) -> None:
-  """Raises UserError for settings of `config.corpus` that do not go together; reads nothing."""
+  """Raises UserError if settings of `config.corpus` are wrong or contradict one another; reads no file."""
   corpus = config.corpus
   if config.objective.kind not in PAIRING_OF:
     raise UserError(
@@ -163,11 +170,11 @@ def check_corpus(config: ConfigDict) -> None:
   if corpus.name not in names:
     raise UserError(f"corpus.name = {corpus.name!r} is not one of: {', '.join(names)}")
   if corpus.name in TEXTS and corpus.path is None:
-    wanted = {
+    kind = {
       "text": "a file or folder of text",
       "tfds": "a data set such as wikipedia/20230601.en",
     }[corpus.name]
-    raise UserError(f"corpus.path is not set; set --config.corpus.path to {wanted}")
+    raise UserError(f"corpus.path is not set; set --config.corpus.path to {kind}")
   path = pathlib.Path(corpus.path or ".").expanduser()
   if corpus.name != "tfds" and not path.exists():
     raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
@@ -177,8 +184,8 @@ def check_corpus(config: ConfigDict) -> None:
     and config.model.config.vocab_size is None
   ):
     raise UserError(
-      "neither corpus.vocabulary nor model.config.vocab_size is set; set one: a model whose vocabulary to take, or"
-      " how many tokens to learn"
+      "neither corpus.vocabulary nor model.config.vocab_size is set; set --config.corpus.vocabulary to a model, to use"
+      " its vocabulary, or --config.model.config.vocab_size to the number of tokens to train a vocabulary of"
     )
   if (
     corpus.name in ARTIFICIAL
@@ -186,15 +193,16 @@ def check_corpus(config: ConfigDict) -> None:
     and (corpus.vocabulary is None) != (corpus.path is None)
   ):
     raise UserError(
-      "an artificial corpus has the frequencies of a text with both corpus.path and corpus.vocabulary, or Zipf's with"
-      " neither; set both or none"
+      f"corpus.path = {corpus.path!r}, but corpus.vocabulary = {corpus.vocabulary!r}: an artificial corpus uses both"
+      " (for the frequencies of a text's tokens) or none (for Zipf's); set both, or unset both"
     )
   if not corpus.length or not 0 < corpus.validation < 1 or corpus.draws < 1 or corpus.lines < 2:
     raise UserError(
       f"corpus.length = {corpus.length}, validation = {corpus.validation}, draws = {corpus.draws}, lines ="
-      f" {corpus.lines}: give at least one length, a share between 0 and 1, at least 1 draw, and at least 2 lines"
+      f" {corpus.lines}: there must be a length, a validation share in (0, 1), at least 1 draw (the dupe factor) and at"
+      " least 2 lines; set --config.corpus"
     )
   if min(corpus.length) < 5:
     raise UserError(
-      f"corpus.length = {corpus.length} leaves no room for text beside special tokens; give at least 5"
+      f"corpus.length = {corpus.length} leaves no room for text beside special tokens; set at least 5"
     )

@@ -1,4 +1,4 @@
-"""Documents of a text corpus: WikiExtractor's files, plain text, and JSON lines, each plain or packed."""
+"""Reads the documents of a text corpus: WikiExtractor's files, plain text and JSON lines, also compressed."""
 
 import contextlib
 import dataclasses
@@ -10,19 +10,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from discipline_jax.errors import UserError
-from discipline_jax.packed_text import kind_of, lines
+from discipline_jax.files.packed_text import kind_of, lines
 
-_REMEDY = "give corpus.path a file or a folder of text, gzip or xz"
+_REMEDY = "set corpus.path to a file or a folder of text, plain or compressed by gzip or xz"
 _DOC = re.compile(r"<doc\b[^>]*>\s*$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-  """One document.
+  """One document of a corpus.
 
   Attributes:
-    place: `file:line` of its beginning.
-    paragraphs: its lines of text, without blanks around them; none is empty.
+    place: the `file:line` at which the document begins.
+    paragraphs: its lines of text, stripped of blanks; empty lines are dropped.
   """
 
   place: str
@@ -30,10 +30,10 @@ class Document:
 
 
 def find_files(path: pathlib.Path) -> list[pathlib.Path]:
-  """The file, or all files below the folder in the order of their names, but hidden ones.
+  """Returns the file itself, or all files in the folder and its subfolders, sorted by path, without hidden ones.
 
   Raises:
-    UserError: there is none.
+    UserError: there is no file.
   """
   if path.is_file():
     return [path]
@@ -43,18 +43,18 @@ def find_files(path: pathlib.Path) -> list[pathlib.Path]:
     if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
   )
   if not files:
-    raise UserError(f"no file of text, {path}; {_REMEDY}")
+    raise UserError(f"no files, {path}; {_REMEDY}")
   return files
 
 
 def read_documents(paths: Sequence[pathlib.Path]) -> Iterator[Document]:
-  """Yields the documents of some files, one after the other; those without a paragraph are left out.
+  """Yields the documents of files, one file after the other; drops documents without text.
 
-  A file is read as what it is: `.jsonl` has one object a line, with a `text`; a file whose first line is `<doc ...>` is
-  WikiExtractor's; in any other, blank lines stand between documents.
+  The format is recognised: a `.jsonl` file has one object with a `text` in each line; a file whose first line is
+  `<doc ...>` is WikiExtractor's; any other file is plain text with blank lines between documents.
 
   Raises:
-    UserError: a file that cannot be read, with the line, or without any document.
+    UserError: a file cannot be read (the message names the line), or it has no document.
   """
   for path in paths:
     number_of_documents = 0
@@ -63,34 +63,35 @@ def read_documents(paths: Sequence[pathlib.Path]) -> Iterator[Document]:
         number_of_documents += 1
         yield document
     if number_of_documents == 0:
-      raise UserError(f"no document, {path}; {_REMEDY}")
+      raise UserError(f"no document with text, {path}; {_REMEDY}")
 
 
 def read_tfds(name: str) -> Iterator[Document]:
-  """Yields the documents of a data set of TensorFlow Datasets that has a `text`, such as `wikipedia/20230601.en`.
+  """Yields the documents of a TensorFlow Datasets data set whose records have a `text`: `wikipedia/20230601.en`.
 
   Raises:
-    UserError: TensorFlow Datasets is not installed, or the data set cannot be had.
+    UserError: TensorFlow Datasets is not installed, or it cannot provide the data set.
   """
   try:
-    import tensorflow_datasets as tfds  # seconds, and an extra of its own
+    import tensorflow_datasets as tfds  # late: an optional package that takes seconds to import
   except ImportError as error:
     raise UserError(
       f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]'"
     ) from None
   try:
-    # Without TensorFlow it knows the data sets alone whose modules are imported.
+    # Without TensorFlow, only data sets whose modules are imported are known.
     module = f"tensorflow_datasets.text.{name.partition('/')[0]}"
     with contextlib.suppress(ModuleNotFoundError):
       importlib.import_module(module)
     source = tfds.data_source(name, split="train")
     decoded = (record["text"].decode("utf-8") for record in source)
-    texts = itertools.chain([next(decoded)], decoded)  # a set without a text shows at once
-  except Exception as error:  # of the library, of its downloads and of the operating system
+    texts = itertools.chain([next(decoded)], decoded)  # a data set without a `text` fails here
+  except Exception as error:  # the library, its downloads and the system raise many kinds
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     raise UserError(
-      f"TensorFlow Datasets has no text {name} ({type(error).__name__}: {reason}); prepare it with its own tools (for"
-      " Wikipedia apache-beam, mwparserfromhell and mwxml), or give text: --config.corpus.name=text and corpus.path"
+      f"TensorFlow Datasets cannot provide the texts of {name} ({type(error).__name__}: {reason}); prepare the data set"
+      " with that library's own tools (Wikipedia needs apache-beam, mwparserfromhell and mwxml), or set"
+      " --config.corpus.name=text and --config.corpus.path"
     ) from None
   for number, text in enumerate(texts):
     paragraphs = (paragraph.strip() for paragraph in text.splitlines())
@@ -100,6 +101,7 @@ def read_tfds(name: str) -> Iterator[Document]:
 
 
 def _read(path: pathlib.Path) -> Iterator[Document]:
+  """Yields the documents of one file, also those without text."""
   content = lines(path, _REMEDY)
   if kind_of(path) == ".jsonl":
     yield from _json(content, path)
@@ -113,6 +115,7 @@ def _read(path: pathlib.Path) -> Iterator[Document]:
 
 
 def _plain(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[Document]:
+  """Reads numbered lines of plain text."""
   start = 1
   paragraphs: list[str] = []
   for number, line in numbered:
@@ -126,13 +129,14 @@ def _plain(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[
 
 
 def _wiki_extractor(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[Document]:
-  start = 0  # between documents
+  """Reads numbered lines of WikiExtractor's format."""
+  start = 0  # the first line of the open document, or 0 between documents
   paragraphs: list[str] = []
   for number, line in numbered:
     if _DOC.match(line):
       if start:
         raise UserError(
-          f"a document begins before that of line {start} ends, {path}:{number}; extract the dump again"
+          f"a document begins before the one of line {start} ends, {path}:{number}; extract the dump again"
         )
       start, paragraphs = number, []
     elif line == "</doc>":
@@ -147,17 +151,18 @@ def _wiki_extractor(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> 
         )
       paragraphs.append(line)
   if start:
-    raise UserError(f"the document of line {start} has no end, {path}; the file was cut off")
+    raise UserError(f"a document has no </doc>, {path}:{start}; extract the dump again")
 
 
 def _json(content: Iterable[str], path: pathlib.Path) -> Iterator[Document]:
+  """Reads lines of JSON."""
   for number, line in enumerate(content, 1):
     if not line.strip():
       continue
     place = f"{path}:{number}"
     try:
       text = json.loads(line)["text"]
-      text.encode()  # half a pair of surrogates is no text
+      text.encode()  # fails for half of a surrogate pair, which JSON allows
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
       reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
       raise UserError(

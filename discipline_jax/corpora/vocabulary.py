@@ -1,7 +1,7 @@
-"""The vocabulary of a corpus: WordPiece trained on its text, or the symbols of an artificial one."""
+"""Makes the vocabulary of a corpus: trains WordPiece on its text, or names the symbols of an artificial corpus."""
 
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tokenizers import (
   Tokenizer,
@@ -13,49 +13,75 @@ from tokenizers import (
   trainers,
 )
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# Letters that every vocabulary has, so that the symbols of other disciplines are tokens of it.
+_UNKNOWN = "[UNK]"
+SPECIAL_TOKENS = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+# Every vocabulary has these characters, so that the symbols of other disciplines are among its tokens.
 _LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 
-def train_wordpiece(texts: Iterable[str], vocab_size: int, *, lowercase: bool) -> Tokenizer:
-  """BERT's tokenizer (Devlin et al. 2019) with a vocabulary learnt from texts.
+def train_wordpiece(
+  texts: Callable[[], Iterable[str]], vocab_size: int, *, lowercase: bool
+) -> Tokenizer:
+  """Trains BERT's tokenizer (Devlin et al. 2019); the same texts give the same vocabulary.
 
   Args:
-    texts: to learn from.
-    vocab_size: tokens, the five special ones counted. A small corpus may have fewer.
-    lowercase: True for small letters without accents, as BERT's uncased models have it: not for scripts that write
-      vowels as marks.
+    texts: returns the texts to train on; it is called twice.
+    vocab_size: tokens of the vocabulary, the five special ones included. A small corpus may give fewer.
+    lowercase: True lowercases the text and strips accents, as BERT's uncased models do. Set False for scripts that
+      write vowels as marks.
   """
-  tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+  empty = _bert_tokenizer(models.WordPiece(unk_token=_UNKNOWN), lowercase=lowercase)
+  trainer = trainers.WordPieceTrainer(
+    vocab_size=vocab_size,
+    # Of equally frequent pairs, the trainer merges the one with the lowest ids. But the ids of the pieces `##x` follow
+    # the order of a hash map, which differs between runs. Special tokens get their ids first, in the given order.
+    special_tokens=[*SPECIAL_TOKENS, *(f"##{letter}" for letter in _inner_letters(texts(), empty))],
+    initial_alphabet=sorted(set(_LETTERS.lower() if lowercase else _LETTERS)),
+    show_progress=False,
+  )
+  empty.train_from_iterator(texts(), trainer)
+  # In the tokenizer that is returned, the pieces must not be special tokens.
+  trained = models.WordPiece(empty.get_vocab(), unk_token=_UNKNOWN)
+  return _with_special_tokens(_bert_tokenizer(trained, lowercase=lowercase))
+
+
+def _bert_tokenizer(model: models.Model, *, lowercase: bool) -> Tokenizer:
+  """Makes a tokenizer that normalises texts and splits them into words as BERT does."""
+  tokenizer = Tokenizer(model)
   tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
   tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
   tokenizer.decoder = decoders.WordPiece()
-  letters = sorted(set(_LETTERS.lower() if lowercase else _LETTERS))
-  trainer = trainers.WordPieceTrainer(
-    vocab_size=vocab_size,
-    special_tokens=list(SPECIAL_TOKENS),
-    initial_alphabet=letters,
-    show_progress=False,
-  )
-  tokenizer.train_from_iterator(texts, trainer)
-  return _with_special_tokens(tokenizer)
+  return tokenizer
+
+
+def _inner_letters(texts: Iterable[str], tokenizer: Tokenizer) -> list[str]:
+  """Returns all characters of the texts that can follow another character within a word."""
+  letters: set[str] = set()
+  for text in texts:
+    letters.update(text)
+  inner: set[str] = set()
+  for letter in letters:
+    text = tokenizer.normalizer.normalize_str(f"a{letter}")
+    for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text):
+      inner.update(word[1:])
+  return sorted(inner)
 
 
 def symbol_tokenizer(num_symbols: int) -> Tokenizer:
-  """A tokenizer of symbols with blanks between them: the letters, digits and signs of ASCII, then 10, 11, 12, ...
+  """Makes a tokenizer for symbols that are separated by blanks.
 
-  Their names mean nothing in an artificial corpus, but with these a task's letters and numbers are tokens of it.
+  The symbols are the letters, digits and punctuation of ASCII, then 10, 11, 12, ... In an artificial corpus their names
+  have no meaning, but with these names the letters and numbers of a task are among the tokens.
   """
   names = [*_LETTERS, *(str(number) for number in range(10, num_symbols))][:num_symbols]
   vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *names])}
-  tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+  tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
   tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
   return _with_special_tokens(tokenizer)
 
 
 def _with_special_tokens(tokenizer: Tokenizer) -> Tokenizer:
-  """The same that puts `[CLS]` and `[SEP]` where BERT has them."""
+  """Makes a tokenizer know the special tokens, and add `[CLS]` and `[SEP]` to texts as BERT does."""
   tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
   tokenizer.post_processor = processors.TemplateProcessing(
     single="[CLS] $A [SEP]",

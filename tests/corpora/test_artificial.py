@@ -1,4 +1,4 @@
-"""Artificial corpora against their definitions."""
+"""Artificial corpora: they have the properties of their definitions."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_lengths_of_lines(kind, least, most):
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_seed_gives_one_corpus(kind):
+def test_a_seed_always_gives_the_same_corpus(kind):
   first, again, other = (MAKERS[kind](100, seed) for seed in (1, 1, 2))
   np.testing.assert_array_equal(first.tokens, again.tokens)
   np.testing.assert_array_equal(first.ends, again.ends)
@@ -59,13 +59,13 @@ def test_flat_has_every_symbol_in_pairs_in_any_order(monkeypatch):
     assert (np.bincount(line) % 2 == 0).all()
   counts = np.bincount(lines.tokens, minlength=50) / len(lines.tokens)
   np.testing.assert_allclose(counts, FREQUENCIES, atol=0.01)
-  # Were pairs left side by side, every even place would be like the next one.
+  # Without shuffling, the two tokens of a pair would stand side by side, and this share would be 1.
   alike = np.mean([np.mean(line[::2] == line[1::2]) for line in lines])
   assert alike == pytest.approx(np.square(FREQUENCIES).sum(), abs=0.02)
 
 
 def test_nesting_closes_the_latest_bracket():
-  """Read back with a stack: a symbol that is on top closes it (two in a row of one symbol are a pair, too)."""
+  """Reads the stream with a stack: a token equal to the top of the stack closes that bracket."""
   lines = nesting(3000, 0, zipf(29_995))
   opened, stack, at_choice = 0, [], 0
   for token in lines.tokens.tolist():
@@ -75,11 +75,11 @@ def test_nesting_closes_the_latest_bracket():
     else:
       opened += bool(stack)
       stack.append(token)
-  assert len(stack) < 60, "nearly all that opened has closed"
+  assert len(stack) < 60, "nearly all brackets are closed"
   assert opened / at_choice == pytest.approx(0.4, abs=0.01)
 
 
-def test_depths_are_those_of_the_definition():
+def test_depths_follow_the_definition():
   opens = np.random.default_rng(0).random(20_000) < 0.4
   depth, expected = 0, []
   for coin in opens:
@@ -90,14 +90,14 @@ def test_depths_are_those_of_the_definition():
 
 
 def test_brackets_by_hand():
-  """( [ ] { ( ) } )"""
+  """The stream is `( [ ] { ( ) } )`."""
   tokens = _brackets(np.random.default_rng(0), np.array([1, 2, 1, 2, 3, 2, 1, 0]), zipf(10**6))
   a, b, c, d = tokens[0], tokens[1], tokens[3], tokens[4]
   assert tokens.tolist() == [a, b, b, c, d, d, c, a]
   assert len({a, b, c, d}) > 1
 
 
-def test_the_stream_goes_on_over_blocks(monkeypatch):
+def test_the_stream_continues_across_blocks(monkeypatch):
   monkeypatch.setattr(artificial, "_BLOCK", 64)
   lines = nesting(500, 3, zipf(29_995))
   stack = []
@@ -111,7 +111,7 @@ def test_the_stream_goes_on_over_blocks(monkeypatch):
 
 def test_statistics_by_hand():
   lines = Lines(np.array([7, 3, 7, 3, 3, 7, 9], np.int32), np.array([5, 7]))
-  # 7 -> 7: 2; 3 -> 3: 2 and 1; across lines nothing
+  # The distances are 2 (from 7 to 7), 2 and 1 (from 3 to 3). The 7 of the second line has no predecessor in its line.
   assert statistics(lines) == {"lines": 2, "tokens": 7, "types": 3, "mean_distance": 5 / 3}
   assert np.isnan(statistics(Lines(np.arange(3, dtype=np.int32), np.array([3])))["mean_distance"])
 
@@ -123,6 +123,6 @@ def test_frequencies():
   np.testing.assert_allclose(ranked(np.array([0, 9, 2]), 2), np.array([10, 3]) / 13)
 
 
-def test_no_line_is_an_error():
-  with pytest.raises(ValueError, match="num_lines = 0 is less than 1"):
+def test_a_corpus_without_lines_is_an_error():
+  with pytest.raises(ValueError, match="num_lines = 0 "):
     uniform(0, 0)

@@ -1,4 +1,4 @@
-"""Instances: every token's place in its document tells where a segment comes from."""
+"""Instances: each token's number says where in which document it was, so that segments can be traced back."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from discipline_jax.corpora.instances import Instance, _cut, make_instances
 
 
 def documents(number=40, seed=0):
-  """Token d * 10,000 + i is the i-th of document d."""
+  """Returns random documents; token d * 10,000 + i is the i-th token of document d."""
   rng = np.random.default_rng(seed)
   result = []
   for d in range(number):
@@ -33,7 +33,7 @@ class TestEveryPairing:
       assert sum(map(len, segments)) + special <= length
       assert all(is_run(segment) for segment in segments)
 
-  def test_a_seed_gives_one_draw(self, pairing, length):
+  def test_a_seed_always_gives_the_same_instances(self, pairing, length):
     first, again, other = (
       list(make_instances(documents(), length=length, pairing=pairing, seed=seed))
       for seed in (0, 0, 1)
@@ -43,7 +43,7 @@ class TestEveryPairing:
       np.testing.assert_array_equal(ours.first, theirs.first)
       assert ours.label == theirs.label
     same = [len(one.first) for one in first] == [len(one.first) for one in other]
-    assert same == (pairing == "none")  # which draws nothing
+    assert same == (pairing == "none")  # in which nothing is random
 
 
 @pytest.mark.parametrize("length", [8, 64, 512])
@@ -55,7 +55,7 @@ def test_without_pairs_every_token_comes_once(length):
   np.testing.assert_array_equal(seen, np.concatenate([np.concatenate(one) for one in corpus]))
 
 
-def test_next_sentences_follow_or_are_of_another_document():
+def test_next_sentences_follow_or_are_from_another_document():
   labels = []
   for one in make_instances(documents(200), length=64, pairing="next_sentence", seed=0):
     labels.append(one.label)
@@ -63,7 +63,7 @@ def test_next_sentences_follow_or_are_of_another_document():
     assert same == (one.label == 0)
     if one.label == 0:
       assert one.second[0] > one.first[-1]
-  # More than half: the last sentence of a document has no follower.
+  # More than half, because nothing follows the last sentence of a document.
   assert 0.5 < np.mean(labels) < 0.6
 
 
@@ -76,8 +76,8 @@ def test_orders_are_swapped_in_half_of_the_pairs():
   assert np.mean(labels) == pytest.approx(0.5, abs=0.03)
 
 
-def test_what_another_document_displaced_is_used_later():
-  """All sentences come up in their own document, but the few that are cut away where both segments are too long."""
+def test_sentences_that_another_document_replaced_are_used_later():
+  """Every sentence is used in its own document, except for the few that are truncated with a long pair."""
   corpus = documents(60)
   seen = set()
   for one in make_instances(corpus, length=128, pairing="next_sentence", seed=3):
@@ -96,13 +96,13 @@ def test_few_are_short():
       for one in make_instances(corpus, length=128, pairing="order", seed=0)
     ]
   )
-  # A short target is gathered in whole sentences of ten.
+  # Short instances have whole sentences of ten tokens, so that some of them are nearly full.
   assert np.mean(lengths < 120) == pytest.approx(0.1, abs=0.04)
   assert lengths.max() == 125
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_cutting_takes_one_by_one_from_the_longer(seed):
+def test_cutting_removes_token_by_token_from_the_longer_segment(seed):
   rng = np.random.default_rng(seed)
   first, second = np.arange(rng.integers(1, 60)), np.arange(rng.integers(1, 60))
   room = int(rng.integers(2, 70))
@@ -117,9 +117,9 @@ def test_cutting_takes_one_by_one_from_the_longer(seed):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"pairing": "both"}, "pairing 'both' is not one of: none, next_sentence, order"),
-    ({"length": 4}, "rows of 4 tokens leave no room for text; give at least 5"),
-    ({"documents": documents(1)}, "one document has no other to take a next sentence from"),
+    ({"pairing": "both"}, "'both'.* none, next_sentence, order$"),
+    ({"length": 4}, r"\b4 tokens.*\b5$"),
+    ({"documents": documents(1)}, r"'next_sentence'.*\b1\b.*\b2\b"),
   ],
 )
 def test_mistakes(changes, message):

@@ -1,20 +1,22 @@
-"""Masking: how many, which, and what becomes of them."""
+"""Masking: how many tokens are chosen, which ones, and what replaces them."""
 
 import dataclasses
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from discipline_jax.corpora.masking import Masking, mask_tokens
+from discipline_jax.corpora.masking import MaskedBatch, Masking, mask_tokens
 
 MASK, FIRST, VOCAB = 4, 10, 200
 ORDINARY = jnp.arange(FIRST, VOCAB)
+FIELDS = dataclasses.fields(MaskedBatch)
 
 
 def batch(rows, length, seed=0):
-  """Rows of [CLS] tokens [SEP] padding, of different lengths."""
+  """Returns rows `[CLS] tokens [SEP] padding` of different lengths, and which tokens are candidates."""
   rng = np.random.default_rng(seed)
   ids = rng.integers(FIRST, VOCAB, (rows, length))
   lengths = rng.integers(2, length + 1, rows)
@@ -28,7 +30,8 @@ def masked(masking, rows=400, length=128, seed=0):
   ids, candidates = batch(rows, length, seed)
   run = jax.jit(mask_tokens, static_argnames=("masking", "mask_id"))
   output = run(jax.random.key(seed), ids, candidates, masking, mask_id=MASK, ordinary_ids=ORDINARY)
-  return np.asarray(ids), np.asarray(candidates), jax.tree.map(np.asarray, output)
+  arrays = {field.name: np.asarray(getattr(output, field.name)) for field in FIELDS}
+  return np.asarray(ids), np.asarray(candidates), types.SimpleNamespace(**arrays)
 
 
 @pytest.mark.parametrize(("rate", "places"), [(0.15, 20), (0.15, 500), (1.0, 1), (0.5, 77)])
@@ -68,7 +71,7 @@ def test_the_mix_over_a_million_positions(shares):
     labels = output.labels[real]
     kept = after == labels
     assert (after[(after != MASK) & ~kept] >= FIRST).all(), "never a special token"
-    # A random token is the very one in one of so many cases.
+    # A random token is sometimes the original one, and then counts as kept.
     fates += [(after == MASK).sum(), kept.sum(), ((after != MASK) & ~kept).sum()]
   assert seen >= 1_000_000
   hidden = random / (VOCAB - FIRST)
@@ -91,9 +94,9 @@ def test_every_candidate_is_as_likely_and_so_is_every_replacement():
   assert counts[0] == 0
   np.testing.assert_allclose(counts[1:] / counts.sum(), 1 / 11, atol=0.003)
   tokens = np.asarray(output.ids)[np.asarray(output.ids) >= FIRST]
-  drawn = np.bincount(tokens, minlength=VOCAB)[FIRST:]
-  drawn = np.delete(drawn, 50 - FIRST)
-  assert drawn.min() > 0.7 * drawn.mean()
+  replacements = np.bincount(tokens, minlength=VOCAB)[FIRST:]
+  replacements = np.delete(replacements, 50 - FIRST)
+  assert replacements.min() > 0.7 * replacements.mean()
 
 
 def test_a_row_without_a_candidate_is_left_alone():
@@ -113,19 +116,31 @@ def test_masks_depend_on_the_key_alone():
     )
     for seed in (0, 0, 1)
   )
-  for field in dataclasses.fields(first):
+  for field in FIELDS:
     np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
   assert not np.array_equal(first.positions, other.positions)
 
 
 @pytest.mark.parametrize(
-  "changes",
-  [{"rate": 0.0}, {"rate": 1.1}, {"mask": 0.7}, {"mask": 1.1, "same": -0.1, "random": 0.0}],
+  ("changes", "fact"),
+  [
+    ({"rate": 0.0}, "rate = 0.0,"),
+    ({"rate": 1.1}, "rate = 1.1,"),
+    ({"mask": 0.7}, "mask = 0.7,"),
+    ({"mask": 1.1, "same": -0.1, "random": 0.0}, "mask = 1.1, same = -0.1,"),
+    ({"max_positions": 0}, "max_positions = 0 "),
+  ],
 )
-def test_shares_that_do_not_add_up_are_an_error(changes):
-  with pytest.raises(
-    ValueError, match=r"the rate must be in \(0, 1\], and the three shares add to 1"
-  ):
+def test_settings_that_are_an_error(changes, fact):
+  with pytest.raises(ValueError, match=rf"masking\..*{fact}"):
     Masking(**changes)
-  with pytest.raises(ValueError, match=r"masking.max_positions = 0 is less than 1"):
-    Masking(max_positions=0)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(1.0, 8), (0.55, 4)])
+def test_a_row_of_candidates_alone(rate, expected):
+  """round(0.55 * 8) is 4, and round(0.55 * 6) would be 3."""
+  ids = jnp.full((2, 8), FIRST)
+  output = mask_tokens(
+    jax.random.key(0), ids, ids >= FIRST, Masking(rate=rate), mask_id=MASK, ordinary_ids=ORDINARY
+  )
+  np.testing.assert_array_equal(output.weights.sum(1), expected)

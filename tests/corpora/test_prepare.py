@@ -1,34 +1,33 @@
-"""Preparation: from a corpus on disk to instances on disk."""
+"""Preparing a corpus: from text on disk to instances on disk."""
 
 import collections
+import concurrent.futures
 import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from discipline_jax import defaults
 from discipline_jax.corpora import blocks
 from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.prepared import Prepared, summary
 from discipline_jax.corpora.text import read_documents
-from discipline_jax.errors import UserError
-from tests.corpora.small_text import write_text
+from discipline_jax.errors import RunFailed, UserError
+from tests.corpora.small_text import small_config, write_text
 
 
 @pytest.fixture
 def config(tmp_path):
-  config = defaults.pretrain()
-  config.cache_dir = str(tmp_path / "cache")
-  config.corpus.update(
-    path=str(write_text(tmp_path / "text.txt")), length=(24, 48), validation=0.1, draws=2
-  )
-  config.model.config.vocab_size = 130
-  return config
+  return small_config(tmp_path)
 
 
 def words(prepared, part, length):
-  """The words of a part's rows, a list for each."""
+  """Returns the words of each row of a part."""
   tokens = prepared.vocabulary.tokens
   rows = prepared.records(part, length).first(10_000)["ids"]
   return [
@@ -44,7 +43,7 @@ def documents(rows):
   return {word for row in rows for word in row if word[0] == "d" and word[1:].isdigit()}
 
 
-def test_documents_are_trained_on_or_held_out(config):
+def test_a_document_is_either_trained_on_or_held_out(config):
   prepared = prepare(config)
   for length in (24, 48):
     train, held_out = (documents(words(prepared, part, length)) for part in ("train", "validation"))
@@ -75,7 +74,33 @@ def test_statistics(config):
   assert parts["train_24"]["instances"] == records.size
   first = prepared.records("validation", 24).first(10_000)["ids"]
   assert parts["validation_24"]["tokens"] == (first != prepared.vocabulary.pad_id).sum()
-  assert f"{numbers['tokens']:,} tokens" in summary(prepared)
+
+
+def test_summary(config):
+  """Each line shows the numbers that it is about."""
+  prepared = prepare(config)
+  numbers = prepared.description["statistics"]
+  rows = summary(prepared)
+  assert list(rows) == ["corpus", "vocabulary", "24 tokens", "48 tokens", "folder"]
+  assert {"30", "360", f"{numbers['tokens']:,}", f"{numbers['entropy']:.3f}"} <= numbers_in(
+    rows["corpus"]
+  )
+  assert {f"{len(prepared.vocabulary.tokens)}", "0.00"} <= numbers_in(rows["vocabulary"])
+  rows_of_train = prepared.records("train", 24).first(10_000)["ids"]
+  assert str(numbers["parts"]["validation_24"]["instances"]) in numbers_in(rows["24 tokens"])
+  assert f"{numbers['parts']['train_24']['instances']:,}" in numbers_in(rows["24 tokens"])
+  share = 100 * (rows_of_train != prepared.vocabulary.pad_id).mean()  # in one of two draws
+  assert float(re.search(r"([\d.]+)%", rows["24 tokens"])[1]) == pytest.approx(share, abs=3)
+  assert rows["folder"] == str(prepared.directory)
+  config.corpus.update(name="nesting", path=None, lines=20, length=(128,), draws=1)
+  config.objective.kind = "mlm"
+  prepared = prepare(config)
+  distance = prepared.description["statistics"]["mean_distance"]
+  assert f"{distance:.2f}" in numbers_in(summary(prepared)["dependency"])
+
+
+def numbers_in(text):
+  return set(re.findall(r"\d[\d,.]*\d|\d", text))
 
 
 def test_entropy_and_types_by_hand(config):
@@ -100,7 +125,7 @@ def test_it_is_done_once(config, monkeypatch):
 
 
 def config_path(config):
-  return module.pathlib.Path(config.corpus.path)
+  return pathlib.Path(config.corpus.path)
 
 
 def test_a_prepared_folder_can_be_given(config, tmp_path):
@@ -112,13 +137,11 @@ def test_a_prepared_folder_can_be_given(config, tmp_path):
   assert again.directory == copy
   assert again.vocabulary.tokens == prepared.vocabulary.tokens
   config.objective.kind = "mlm"
-  with pytest.raises(
-    UserError, match="was prepared with pairing 'next_sentence', but this run has 'none'"
-  ):
+  with pytest.raises(UserError, match=f"pairing 'next_sentence'.* 'none', {copy};"):
     prepare(config)
 
 
-def test_what_a_kill_left_is_cleared_away(config):
+def test_files_of_a_killed_process_are_deleted(config):
   directory = prepare(config).directory
   part = directory.with_name(f".{directory.name}.1234.part")
   directory.rename(part)
@@ -128,7 +151,7 @@ def test_what_a_kill_left_is_cleared_away(config):
   assert not part.exists()
 
 
-def test_processes_make_what_one_would(config, monkeypatch):
+def test_worker_processes_write_the_same_files_as_one(config, monkeypatch):
   monkeypatch.setattr(blocks, "_CHARACTERS", 3000)
   prepared = prepare(config)
   files = sorted(path.name for path in prepared.directory.glob("train-24-0-*"))
@@ -146,9 +169,36 @@ def test_processes_make_what_one_would(config, monkeypatch):
     assert path.read_bytes() == (prepared.directory / path.name).read_bytes()
 
 
+@pytest.mark.parametrize(("affinity", "expected"), [({1}, 1), ({0, 2, 5}, 3), (None, 7)])
+def test_as_many_processes_as_this_one_may_use_cores(config, monkeypatch, affinity, expected):
+  monkeypatch.setattr(blocks, "_CHARACTERS", 3000)
+  monkeypatch.setattr(os, "cpu_count", lambda: 7)
+  if affinity is None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+  else:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: affinity, raising=False)
+
+  def pool(workers, *_):
+    raise RunFailed(f"{workers} workers")
+
+  monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", pool)
+  with pytest.raises(RunFailed, match=f"^{expected} workers$"):
+    prepare(config)
+
+
+def test_only_texts_need_the_package_that_splits_sentences():
+  """In a process of its own, because other tests import that package."""
+  code = """
+import sys
+sys.modules["sentencex"] = None
+import discipline_jax.corpora.prepare
+"""
+  subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("name", ["text", "uniform"])
 def test_transformers_opens_the_vocabulary(config, name):
-  """As it is: capital letters and marks stay where they are not to be taken away."""
+  """It neither lowercases nor strips accents if our tokenizer does not."""
   from transformers import AutoTokenizer
 
   config.corpus.update(lowercase=False, draws=1)
@@ -166,11 +216,12 @@ def test_transformers_opens_the_vocabulary(config, name):
 def test_a_folder_that_lacks_files_is_an_error(config):
   prepared = prepare(config)
   (prepared.directory / "train-24-1-00000.array_record").unlink()
-  with pytest.raises(UserError, match="the prepared corpus has 0 of its .* copy all its files"):
+  expected = prepared.description["statistics"]["parts"]["train_24"]["instances"]
+  with pytest.raises(UserError, match=rf" 0 .*\b{expected} .*train.* 24 .*{prepared.directory};"):
     prepared.records("train", 24)
 
 
-def test_the_last_block_takes_what_is_left(monkeypatch):
+def test_the_last_block_takes_the_remaining_lines(monkeypatch):
   monkeypatch.setattr(blocks, "_LINES", 10)
   for total in (1, 9, 10, 11, 19, 20, 35):
     parts = [one.num_lines for one in blocks.line_blocks("uniform", total, 0, np.ones(3))]
@@ -189,107 +240,37 @@ def test_long_sentences_are_cut_and_little_is_lost(config, tmp_path):
   assert numbers["parts"]["long_24"] == 20
   rows = words(prepared, "train", 24)
   assert 0.8 * 18 * 200 < sum(row.count("word") for row in rows) <= 18 * 200
-  assert "20 longer sentences were cut" in summary(prepared)
+  assert "20" in numbers_in(summary(prepared)["24 tokens"])
 
 
-def test_a_small_corpus_has_few_tokens(config, caplog):
-  config.model.config.vocab_size = 9000
-  size = len(prepare(config).vocabulary.tokens)
-  assert size < 9000
-  assert f"it gives a vocabulary of {size} tokens, not of 9000" in caplog.text
-
-
-def test_symbols_as_frequent_as_a_text_has_them(config, tmp_path):
-  vocabulary = prepare(config)
-  text = config.corpus.path
-  config.corpus.update(name="flat", path=text, vocabulary=str(vocabulary.directory), lines=3000)
-  config.corpus.length = (128,)
-  config.objective.kind = "mlm"
+@pytest.mark.parametrize("content", [b"{", b"\xff", None])
+def test_a_broken_description_is_an_error(config, content):
   prepared = prepare(config)
-  ids = prepared.records("train", 128).first(10_000)["ids"]
-  counts = np.bincount(ids.ravel(), minlength=130)[5:]
-  # "The", "of", "is", "number" and "." are of every sentence, and then come the others.
-  assert counts[:5].min() > 2 * counts[10]
-  assert counts[:5].std() < 0.05 * counts[:5].mean()
-
-
-def test_a_dataset_of_tensorflow_datasets(config, monkeypatch):
-  tfds = pytest.importorskip("tensorflow_datasets")
-  texts = [f"Title {i}\n\nFirst of {i}. Second of {i}.\n" for i in range(8)] + [" \n"]
-  monkeypatch.setattr(
-    tfds, "data_source", lambda name, split: [{"text": text.encode()} for text in texts]
-  )
-  config.corpus.update(name="tfds", path="wikipedia/20230601.en")
-  config.model.config.vocab_size = 90
-  assert prepare(config).description["statistics"]["documents"] == 8
-
-
-@pytest.mark.parametrize(
-  ("fields", "message"),
-  [
-    ({"corpus.path": None}, "corpus.path is not set; set --config.corpus.path to a file or folder"),
-    ({"corpus.path": "/nowhere"}, "no such file or folder, /nowhere; set --config.corpus.path"),
-    ({"corpus.name": "books"}, "corpus.name = 'books' is not one of: text, tfds, uniform, flat"),
-    ({"objective.kind": "nsp"}, "objective.kind = 'nsp' is not one of: mlm, mlm_nsp"),
-    (
-      {"model.config.vocab_size": None},
-      "neither corpus.vocabulary nor model.config.vocab_size is set",
-    ),
-    ({"corpus.length": (4,)}, "corpus.length = (4,) leaves no room for text"),
-    ({"corpus.validation": 0.0}, "a share between 0 and 1"),
-    ({"corpus.name": "flat"}, "set both or none"),
-    ({"corpus.name": "uniform", "corpus.path": None, "model.config.vocab_size": 6}, "no symbols"),
-  ],
-)
-def test_mistakes(config, fields, message):
-  with config.ignore_type():
-    config.update_from_flattened_dict(fields)
-  with pytest.raises(UserError) as error:
-    prepare(config)
-  assert message in str(error.value)
-  cache = module.pathlib.Path(config.cache_dir) / "corpora"
-  assert not cache.exists() or not [path for path in cache.iterdir() if path.is_dir()]
-
-
-@pytest.mark.parametrize(
-  ("text", "kind", "message"),
-  [
-    ("", "mlm", "no document, "),
-    ("\n\n \n", "mlm", "no document, "),
-    ("One. Two. Three.", "mlm", "1 document(s) with text, but a held-out one needs at least 2"),
-    ("One. Two.\nThree.", "mlm_nsp", "a next sentence of another document needs at least 4"),
-    ("One.\n\nTwo.\n\nThree.", "mlm_nsp", "or set objective.kind=mlm"),
-  ],
-)
-def test_corpora_that_are_too_small(config, tmp_path, text, kind, message):
-  (tmp_path / "small.txt").write_text(text)
-  config.corpus.path = str(tmp_path / "small.txt")
-  config.objective.kind = kind
-  config.corpus.vocabulary = str(prepare_vocabulary(tmp_path))
-  config.model.config.vocab_size = None
-  with pytest.raises(UserError) as error:
-    prepare(config)
-  assert message in str(error.value)
-
-
-def prepare_vocabulary(folder):
-  from discipline_jax.corpora.vocabulary import train_wordpiece
-
-  vocabulary = folder / "vocabulary"
-  vocabulary.mkdir()
-  train_wordpiece(["One two three."], 100, lowercase=True).save(str(vocabulary / "tokenizer.json"))
-  return vocabulary
-
-
-def test_a_vocabulary_of_another_size(config, tmp_path):
-  config.corpus.vocabulary = str(prepare_vocabulary(tmp_path))
-  with pytest.raises(UserError, match="model.config.vocab_size = 130, but .* tokens; unset it"):
-    prepare(config)
-
-
-def test_a_broken_description_is_an_error(config):
-  prepared = prepare(config)
-  (prepared.directory / "corpus.json").write_text("{")
-  with pytest.raises(UserError, match="not a prepared corpus"):
+  (prepared.directory / "corpus.json").unlink()
+  if content is not None:
+    (prepared.directory / "corpus.json").write_bytes(content)
+  with pytest.raises(UserError, match=f" {prepared.directory};"):
     Prepared.open(prepared.directory)
   assert json.loads((prepared.directory / "tokenizer.json").read_text())
+
+
+def test_the_command(config, capsys):
+  arguments = [
+    "prepare",
+    f"--config={pathlib.Path(__file__).parents[1] / 'testdata' / 'tiny_pretrain.py'}",
+    f"--config.cache_dir={config.cache_dir}",
+  ]
+  module.main([*arguments, "--dry-run"])
+  assert config.cache_dir in capsys.readouterr().out
+  assert not pathlib.Path(config.cache_dir).exists()
+  module.main(arguments)
+  lines = capsys.readouterr().out.splitlines()
+  assert len(lines) == 6
+  folder = pathlib.Path(lines[-1].removeprefix("folder").strip())
+  assert Prepared.open(folder).description["name"] == "nesting"
+
+
+def test_the_command_wants_a_corpus():
+  config = pathlib.Path(__file__).parents[1] / "testdata" / "tiny.py"
+  with pytest.raises(UserError, match="corpus"):
+    module.main(["prepare", f"--config={config}"])

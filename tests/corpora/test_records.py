@@ -1,10 +1,17 @@
-"""Records: what is written is read, and an epoch has each instance once."""
+"""Records: reading gives what was written, and an epoch has each instance once."""
+
+import _thread
+import pathlib
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from discipline_jax.corpora.instances import Instance
-from discipline_jax.corpora.records import Records, record_dtype, write_records
+from discipline_jax.corpora.records import Records, _read_ahead, record_dtype, write_records
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import make_vocabulary
 
@@ -13,7 +20,7 @@ LENGTH = 12
 
 
 def instances(count, first=0):
-  """The first token says which instance it is."""
+  """Returns random instances; the first token says which one it is."""
   rng = np.random.default_rng(first)
   return [
     Instance(
@@ -27,7 +34,7 @@ def instances(count, first=0):
 
 @pytest.fixture
 def records(tmp_path):
-  """Two draws of 13 and 14 instances, the first of them in two files."""
+  """Two draws of 13 and 14 instances; the first draw has two files."""
   files = []
   for name, own in (
     ("a0", instances(6)),
@@ -43,7 +50,7 @@ def records(tmp_path):
   return Records([files[:2], files[2:]], length=LENGTH, vocabulary=VOCABULARY)
 
 
-def test_what_is_written_is_read(records):
+def test_reading_gives_what_was_written(records):
   rows = records.first(100)
   assert rows["ids"].shape == (13, LENGTH)
   for row, one in enumerate([*instances(6), *instances(7, 6)]):
@@ -74,7 +81,7 @@ def test_every_instance_comes_once_an_epoch_one_draw_after_the_other(records):
   assert second != first
 
 
-def test_a_run_goes_on_where_it_was(records):
+def test_a_run_can_be_resumed_at_any_step(records):
   whole = all_batches(records)
   for first in (1, 6, 13):
     assert all_batches(records, first) == whole[first:]
@@ -97,11 +104,106 @@ def test_large_vocabularies_need_more_bits(tmp_path):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-  with pytest.raises(RunFailed, match="the corpus cannot be written .*; free space"):
+  with pytest.raises(RunFailed, match=f", {tmp_path / 'nowhere' / 'a'}; "):
     write_records(tmp_path / "nowhere" / "a", instances(3), VOCABULARY)
 
 
 def test_a_broken_file_is_an_error(tmp_path):
-  (tmp_path / "a").write_bytes(b"nothing of the kind")
-  with pytest.raises(UserError, match="the prepared corpus cannot be read"):
+  (tmp_path / "a").write_bytes(b"not an ArrayRecord file")
+  with pytest.raises(UserError, match=f", {tmp_path / 'a'}; "):
     Records([[tmp_path / "a"]], length=5, vocabulary=VOCABULARY)
+
+
+def readers():
+  return [thread for thread in threading.enumerate() if thread.name.startswith("records")]
+
+
+def wait_for(read, count):
+  deadline = time.monotonic() + 60
+  while len(read) < count:
+    assert time.monotonic() < deadline
+    time.sleep(0.001)
+
+
+def test_eight_batches_are_read_ahead_in_order_by_one_thread():
+  read, names = [], set()
+
+  def reader(step):
+    names.add(threading.current_thread().name)
+    read.append(step)
+    return step
+
+  batches = _read_ahead(reader, range(5, 25))
+  assert not read, "reading starts when the first batch is requested"
+  for number in range(3):
+    assert next(batches) == 5 + number
+    wait_for(read, number + 9)
+    time.sleep(0.02)  # time to read a ninth one, which must not happen
+    assert read == list(range(5, 5 + number + 9))
+  assert list(batches) == list(range(8, 25))
+  assert read == list(range(5, 25))
+  assert len(names) == 1
+  assert not readers()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
+def test_few_batches(count):
+  assert list(_read_ahead(str, range(count))) == [str(number) for number in range(count)]
+
+
+def test_an_error_of_the_reader_is_raised_in_place_of_its_batch():
+  def read(step):
+    if step == 3:
+      raise UserError("step 3")
+    return step
+
+  batches, taken = _read_ahead(read, range(100)), []
+  with pytest.raises(UserError, match="step 3"):
+    taken.extend(batches)  # keeps the batches before the error
+  assert taken == [0, 1, 2]
+  assert not readers()
+  assert next(batches, None) is None
+
+
+@pytest.mark.parametrize("end", ["close", "delete", "interrupt"])
+def test_a_consumer_that_stops_early_leaves_no_thread(end):
+  read = []
+
+  def reader(step):
+    read.append(step)
+    time.sleep(0.05)
+    if end == "interrupt" and step == 1:
+      _thread.interrupt_main()  # like Ctrl-C while the consumer waits
+      time.sleep(0.05)
+    return step
+
+  batches = _read_ahead(reader, range(10**9))
+  if end == "interrupt":
+    with pytest.raises(KeyboardInterrupt):
+      list(batches)
+  else:
+    assert next(batches) == 0
+  if end == "close":
+    batches.close()
+  elif end == "delete":
+    del batches
+  assert not readers()
+  assert len(read) < 4, "reading stops"
+
+
+def test_a_process_ends_with_an_iterator_left_open():
+  code = """
+import time
+from discipline_jax.corpora.records import _read_ahead
+batches = _read_ahead(lambda step: time.sleep(0.01) or step, range(10**9))
+print(next(batches))
+"""
+  ended = subprocess.run(
+    [sys.executable, "-c", code],
+    capture_output=True,
+    text=True,
+    timeout=60,
+    cwd=pathlib.Path(__file__).parents[2],
+    check=False,
+  )
+  assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n", "")

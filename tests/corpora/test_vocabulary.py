@@ -1,4 +1,6 @@
-"""Vocabularies of corpora: what BERT's tokenizer would do, and that transformers opens them."""
+"""Vocabularies of corpora: they work as BERT's do, they are reproducible, and transformers opens them."""
+
+import json
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ def saved(tokenizer, folder):
   return load_vocabulary(folder)
 
 
-def test_wordpiece_is_berts(tmp_path):
-  vocabulary = saved(train_wordpiece(TEXTS, 120, lowercase=True), tmp_path)
+def test_wordpiece_works_as_in_bert(tmp_path):
+  vocabulary = saved(train_wordpiece(lambda: TEXTS, 120, lowercase=True), tmp_path)
   assert vocabulary.tokens[:5] == SPECIAL_TOKENS
   assert vocabulary.special_ids == (0, 1, 2, 3, 4)
   assert (vocabulary.pad_id, vocabulary.unk_id, vocabulary.mask_id) == (0, 1, 4)
@@ -30,17 +32,50 @@ def test_wordpiece_is_berts(tmp_path):
   assert encoding.type_ids == [0, 0, 0, 0, 1, 1]
 
 
-def test_case_and_marks_can_stay(tmp_path):
-  """Kannada writes vowels as marks: without them it is another text."""
+def test_the_same_texts_give_the_same_vocabulary():
+  """In any order of the texts, and although many pairs of letters are equally frequent."""
+  rng = np.random.default_rng(0)
+  words = ["".join(rng.choice([*"abcdefghij"], 6)) for _ in range(300)]
+  first = train_wordpiece(lambda: [" ".join(words)], 400, lowercase=True)
+  assert first.get_vocab_size() == 400
+  for _ in range(3):
+    rng.shuffle(words)
+    again = train_wordpiece(lambda: [" ".join(words)], 400, lowercase=True)
+    assert again.to_str() == first.to_str()
+
+
+def test_pieces_are_not_special_tokens():
+  tokenizer = train_wordpiece(lambda: TEXTS, 120, lowercase=True)
+  assert tokenizer.encode("##a", add_special_tokens=False).tokens == ["#", "#", "a"]
+  added = json.loads(tokenizer.to_str())["added_tokens"]
+  assert [one["content"] for one in added] == list(SPECIAL_TOKENS)
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("text", ["İzmir 北京 naïve e\u0301te", "ಕನ್ನಡ, x\u200dy."])
+def test_every_letter_within_a_word_has_a_piece(text, lowercase):
+  """The texts have marks, a joiner, and a capital letter whose lower case is two characters.
+
+  Punctuation marks and Chinese characters are words by themselves, so they need no piece.
+  """
+  tokenizer = train_wordpiece(lambda: [text], 300, lowercase=lowercase)
+  assert not {"##京", "##,", "##."} & tokenizer.get_vocab().keys()
+  assert "[UNK]" not in tokenizer.encode(text).tokens
+  # also in words that were not in the training text
+  assert "[UNK]" not in tokenizer.encode(text.replace(" ", "")).tokens
+
+
+def test_case_and_marks_can_be_kept(tmp_path):
+  """Kannada writes vowels as marks, so a text without them is another text."""
   text = "ಕನ್ನಡ ಭಾಷೆ Latin"
-  vocabulary = saved(train_wordpiece([text] * 5, 200, lowercase=False), tmp_path)
+  vocabulary = saved(train_wordpiece(lambda: [text] * 5, 200, lowercase=False), tmp_path)
   assert [vocabulary.tokens[i] for i in vocabulary.encode(text)] == text.split()
 
 
 @pytest.mark.parametrize("alphabet", [dna.ALPHABET, protein.ALPHABET], ids=["dna", "protein"])
 def test_the_symbols_of_disciplines_are_tokens_of_every_vocabulary(alphabet, tmp_path):
   for number, tokenizer in enumerate(
-    (symbol_tokenizer(200), train_wordpiece(TEXTS, 120, lowercase=True))
+    (symbol_tokenizer(200), train_wordpiece(lambda: TEXTS, 120, lowercase=True))
   ):
     folder = tmp_path / str(number)
     folder.mkdir()
@@ -49,7 +84,7 @@ def test_the_symbols_of_disciplines_are_tokens_of_every_vocabulary(alphabet, tmp
     assert ids.min() >= len(SPECIAL_TOKENS)
 
 
-def test_symbols_are_as_many_as_asked_for(tmp_path):
+def test_the_number_of_symbols(tmp_path):
   vocabulary = saved(symbol_tokenizer(300), tmp_path)
   assert len(vocabulary.tokens) == 305
   ids = vocabulary.symbol_ids([str(pitch) for pitch in range(128)])
@@ -59,7 +94,7 @@ def test_symbols_are_as_many_as_asked_for(tmp_path):
 def test_transformers_opens_them(tmp_path):
   from transformers import PreTrainedTokenizerFast
 
-  train_wordpiece(TEXTS, 120, lowercase=True).save(str(tmp_path / "tokenizer.json"))
+  train_wordpiece(lambda: TEXTS, 120, lowercase=True).save(str(tmp_path / "tokenizer.json"))
   tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
   assert tokenizer.tokenize("The cat sat") == ["the", "cat", "sat"]
   assert tokenizer("the cat")["input_ids"][0] == 2

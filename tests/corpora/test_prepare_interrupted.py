@@ -1,0 +1,138 @@
+"""Processes that die while they prepare a corpus, and processes that prepare the same one at once."""
+
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from discipline_jax.corpora import prepare as module
+from discipline_jax.corpora.prepare import prepare
+from discipline_jax.corpora.source import Source
+from discipline_jax.errors import RunFailed
+from tests.corpora.small_text import small_config
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def paused(tmp_path):
+  """A process, in a group of its own, that has written some files of the corpus and pauses."""
+  process = subprocess.Popen(
+    [sys.executable, "-m", "tests.corpora.paused", str(tmp_path)],
+    cwd=ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+  )
+  deadline = time.monotonic() + 120
+  try:
+    while not list(tmp_path.glob("cache/corpora/.*.part/*-00001.array_record")):
+      assert process.poll() is None, process.communicate()[1]
+      assert time.monotonic() < deadline
+      time.sleep(0.01)
+    yield process
+  finally:
+    with contextlib.suppress(ProcessLookupError):  # which is how it should be
+      os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def ended(process):
+  """Returns the exit code and the messages. The pipes close only when all workers have ended, too."""
+  _, stderr = process.communicate(timeout=60)
+  return process.returncode, stderr
+
+
+def prepared(folder):
+  return [path for path in (folder / "cache" / "corpora").iterdir() if path.name[0] != "."]
+
+
+def parts(folder):
+  return [path for path in (folder / "cache" / "corpora").iterdir() if path.suffix == ".part"]
+
+
+def content(directory):
+  return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@pytest.fixture
+def expected(tmp_path):
+  """The files of the corpus when nothing interrupts."""
+  folder = tmp_path / "expected"
+  folder.mkdir()
+  return content(prepare(small_config(folder)).directory)
+
+
+@pytest.mark.parametrize(
+  ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=["term", "int"]
+)
+def test_a_signal_clears_everything_away(paused, tmp_path, number, code):
+  os.killpg(paused.pid, number)  # as a terminal and a batch system do
+  returned, stderr = ended(paused)
+  assert returned == code, stderr
+  assert "Traceback" not in stderr
+  assert not prepared(tmp_path)
+  assert not parts(tmp_path)
+
+
+def test_a_killed_process_leaves_nothing_that_is_taken_for_whole(paused, tmp_path, expected):
+  """The next process waits for it, takes its place when it is killed, and clears away what it left."""
+  found = []
+
+  def kill():
+    found.extend((prepared(tmp_path), len(parts(tmp_path))))
+    paused.kill()
+
+  timer = threading.Timer(0.5, kill)
+  timer.start()
+  directory = prepare(small_config(tmp_path)).directory
+  assert found == [[], 1], "it waited"
+  assert content(directory) == expected
+  assert prepared(tmp_path) == [directory]
+  assert not parts(tmp_path)
+  assert ended(paused)[0] == -signal.SIGKILL, "its workers end with it"
+
+
+def test_processes_wait_for_the_first_and_find_its_corpus(paused, tmp_path, monkeypatch):
+  monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("made twice"))
+  threading.Timer(0.5, (tmp_path / "go").touch).start()
+  directory = prepare(small_config(tmp_path)).directory
+  assert (tmp_path / "go").exists(), "it waited"
+  assert prepared(tmp_path) == [directory]
+  assert ended(paused)[0] == 0
+
+
+class Fatal:
+  """A block that ends its worker, as the system does when memory runs out."""
+
+  def sentences(self, settings, vocabulary):
+    os._exit(9)
+
+
+def _after_the_workers(source):
+  yield Fatal()
+  yield Fatal()
+  while multiprocessing.active_children():
+    time.sleep(0.01)
+  yield Fatal()
+
+
+@pytest.mark.parametrize(
+  "blocks", [lambda source: iter([Fatal(), Fatal()]), _after_the_workers], ids=["wait", "submit"]
+)
+def test_a_worker_that_the_system_kills_fails_the_run(tmp_path, monkeypatch, blocks):
+  """Either while its blocks are waited for, or when another one is submitted."""
+  monkeypatch.setattr(module, "_usable_cores", lambda: 1)
+  monkeypatch.setattr(Source, "blocks", blocks)
+  with pytest.raises(RunFailed):
+    prepare(small_config(tmp_path))
+  assert not prepared(tmp_path)
+  assert not parts(tmp_path)
