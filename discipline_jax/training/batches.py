@@ -1,23 +1,25 @@
-"""Which samples each update sees: a pure function of (seed, step), so that a run can go on anywhere."""
+"""Chooses the samples of each update, as a pure function of (seed, step), so that a run can resume at any step."""
 
 import math
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int, Int32
 
-_ORDER = 1  # a stream of its own: [seed, 0] would be that of the split, and of the token map
-_WINDOW = 50  # batches, within which samples of like length are brought together
-_PADDING = 0.1  # the share of positions that may be padding
-_WORTH = 2500  # positions of an epoch that one more length to compile must save
+from discipline_jax.streams import EPOCH_ORDER
+
+_WINDOW = 50  # batches within which samples of similar length are brought together
+_PADDING = 0.1  # share of the positions that may be padding
+_WORTH = 2500  # positions of an epoch that compiling one more length must save
 
 
 class Batches:
   """Epochs in seeded random order; the last batch of an epoch may be short, and no sample is left out.
 
-  Where lengths differ, the samples of every 50 batches in a row are sorted by length before they are cut into
-  batches, and these come in random order: a batch is padded to its longest sample's bucket, not to the longest of
-  all. At any step all replicas have a batch of the same rank in length, so that side by side they pay little more.
+  If lengths differ, the samples of 50 consecutive batches are sorted by length before they are cut into batches, and
+  these batches come in random order. So a batch is padded to the bucket of its longest sample, not to the longest
+  sample of all. At any step the batches of all replicas have the same rank in length, so that replicas that are
+  computed side by side need little more padding.
 
   Attributes:
     steps_per_epoch: updates that see every sample once.
@@ -25,7 +27,7 @@ class Batches:
 
   def __init__(
     self,
-    indices: Int32[np.ndarray, "replicas samples"],
+    indices: Int[np.ndarray, "replicas samples"],
     seeds: list[int],
     lengths: Int32[np.ndarray, " all_samples"],
     *,
@@ -34,13 +36,13 @@ class Batches:
     row_multiple: int,
   ):
     """Args:
-    indices: each replica's training samples.
-    seeds: each replica's.
-    lengths: of all samples of the data set, after `round_up`.
-    batch_size: samples an update.
-    accumulation: parts an update is cut into.
-    row_multiple: the rows of a part are a multiple of it (places without a sample hold -1), so that
-      devices share them evenly.
+    indices: training samples of each replica.
+    seeds: seed of each replica.
+    lengths: lengths of all samples of the data set, after `round_up`.
+    batch_size: samples of an update.
+    accumulation: parts that an update is cut into.
+    row_multiple: the rows of a part are filled up to a multiple of it with -1, which is no sample, so that devices
+      share them evenly.
     """
     self._indices = indices
     self._seeds = tuple(seeds)
@@ -54,29 +56,28 @@ class Batches:
   def at(
     self, step: int, replicas: slice = slice(None)
   ) -> tuple[Int32[np.ndarray, "replicas accumulation rows"], int]:
-    """The batch of the update that follows `step` updates, and the length it needs."""
+    """Returns the batch of the update that follows `step` updates, and the length that it needs."""
     epoch, place = divmod(step, self.steps_per_epoch)
     start = place * self._batch_size
     chosen = self._order(epoch)[replicas, start : start + self._batch_size]
     accumulation, rows = self._parts
     batch = np.full((len(chosen), rows, accumulation), -1, np.int32)
     batch.reshape(len(chosen), -1)[:, : chosen.shape[1]] = chosen
-    # so that a short batch is shared out evenly among the parts
+    # Transposed, so that a short batch is spread evenly over the parts.
     return batch.transpose(0, 2, 1), int(self._lengths[chosen].max())
 
   def _shuffle(self, epoch: int) -> np.ndarray:
     shuffled = np.stack(
       [
-        np.random.default_rng([seed, _ORDER, epoch]).permutation(row)
+        np.random.default_rng([seed, EPOCH_ORDER, epoch]).permutation(row)
         for seed, row in zip(self._seeds, self._indices, strict=True)
       ]
     )
-    if (
-      np.ptp(self._lengths) == 0
-    ):  # of all samples, for a replica must not depend on its neighbours
+    # The lengths of all samples decide, because a replica must not depend on the others.
+    if np.ptp(self._lengths) == 0:
       return shuffled
     size, window = self._batch_size, self._batch_size * _WINDOW
-    rng = np.random.default_rng([_ORDER, epoch])  # the same for every replica
+    rng = np.random.default_rng([EPOCH_ORDER, epoch])  # the same for every replica
     for start in range(0, shuffled.shape[1], window):
       part = shuffled[:, start : start + window]  # a view
       by_length = np.argsort(self._lengths[part], axis=1, kind="stable")
@@ -87,20 +88,20 @@ class Batches:
 
 
 def round_up(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " samples"]:
-  """Each length's bucket: the smallest of a few lengths that holds it.
+  """Rounds each length up to its bucket, the smallest of a few lengths that holds it.
 
-  They are the fewest with which less than a tenth of all positions is padding, placed as well as they can be. Each is
-  a program of its own to compile, so a small data set has fewer.
+  There are as few buckets as keep padding under a tenth of all positions, and they are placed as well as possible. Each
+  is one more program to compile, so a small data set has fewer.
   """
   edges = bucket_lengths(lengths)
   return edges[np.searchsorted(edges, lengths)]
 
 
 def bucket_lengths(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " buckets"]:
-  """The lengths that `round_up` rounds to, by dynamic programming over the values that occur."""
+  """Returns the lengths that `round_up` rounds to, by dynamic programming over the lengths that occur."""
   values, counts = np.unique(lengths, return_counts=True)
   below = np.concatenate([[0], np.cumsum(counts)])
-  # cost[i]: positions for all samples up to values[i] with the buckets so far, the last of them at values[i].
+  # cost[i]: positions of all samples up to values[i], with the buckets so far, of which the last is at values[i].
   cost = below[1:] * values
   before: list[np.ndarray] = []
   while cost[-1] * (1 - _PADDING) > (values * counts).sum():

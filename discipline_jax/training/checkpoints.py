@@ -1,4 +1,4 @@
-"""Checkpoints of a run: Orbax, asynchronous, each one whole or absent."""
+"""Saves and restores checkpoints of a run with Orbax: asynchronous, each one whole or absent."""
 
 import errno
 import pathlib
@@ -12,7 +12,7 @@ from discipline_jax.errors import RunFailed, UserError
 
 
 class Checkpoints:
-  """The latest two checkpoints in `directory`: where the latest cannot be read, the one before it is taken."""
+  """Keeps the latest two checkpoints in a directory; if the latest cannot be read, the one before it is restored."""
 
   def __init__(self, directory: pathlib.Path):
     self._directory = directory
@@ -24,17 +24,22 @@ class Checkpoints:
     self._manager = ocp.CheckpointManager(directory.absolute(), options=options)
 
   def save(self, step: int, tree: Any) -> None:
-    """Begins to save; arrays may be donated as soon as this returns."""
-    self._guard(lambda: self._manager.save(step, args=ocp.args.StandardSave(tree)))
+    """Begins to save `tree`; its arrays may be donated as soon as this returns."""
+
+    def save() -> None:
+      if not self._manager.save(step, args=ocp.args.StandardSave(tree)):
+        raise AssertionError(f"Orbax did not save step {step}")
+
+    self._guard(save)
 
   def restore(self, template: Any) -> tuple[int, Any]:
-    """The latest readable checkpoint and its step, or (0, None) where there is none.
+    """Returns the step and the tree of the latest readable checkpoint, or (0, None) if there is none.
 
     Args:
       template: a tree of `jax.ShapeDtypeStruct` with shardings.
 
     Raises:
-      UserError: there are checkpoints, and none fits.
+      UserError: there are checkpoints, but none can be read.
     """
     steps = sorted(self._manager.all_steps(), reverse=True)
     reason = ""
@@ -51,15 +56,16 @@ class Checkpoints:
     return 0, None
 
   def last_whole_step(self) -> int | None:
-    """Waits for all saves, and returns the step of the latest on disk."""
+    """Waits for all saves, and returns the step of the latest checkpoint on disk."""
     self.wait()
     return self._manager.latest_step()
 
   def wait(self) -> None:
-    """Returns when all saves are on disk."""
+    """Waits until all saves are on disk."""
     self._guard(self._manager.wait_until_finished)
 
   def close(self) -> None:
+    """Waits for all saves, and closes the manager."""
     self._guard(self._manager.close)
 
   def _guard(self, write) -> None:
@@ -77,7 +83,7 @@ class Checkpoints:
 
 
 def _is_said_once(record: LogRecord) -> bool:
-  """False for what Orbax logs of an exception that it raises as well: hundreds of lines for a full disk."""
+  """Returns False for records of exceptions that Orbax also raises: hundreds of lines for a full disk."""
   return not (record.exc_info and (record.name == "asyncio" or "orbax" in record.pathname))
 
 

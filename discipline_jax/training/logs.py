@@ -1,10 +1,11 @@
-"""What a run writes while it goes: `metrics.jsonl` and TensorBoard events, by the first process alone."""
+"""Logs metrics during a run to `metrics.jsonl` and to TensorBoard events. Only the first process writes."""
 
 import contextlib
 import json
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 from tensorboardX.event_file_writer import EventsWriter
@@ -12,16 +13,18 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar
 
 from discipline_jax.errors import RunFailed
-from discipline_jax.whole_files import whole_file
+from discipline_jax.files.whole_files import whole_file
+from discipline_jax.training.loop import Metrics
 
 
 class MetricsLog:
   """Appends flat JSON objects, one a line.
 
-  On continuing, lines past the restored step are dropped: that part of the run happens again.
+  When a run resumes, lines after the restored step are dropped, because that part of the run happens again. So are the
+  scores on test, which a run writes at its very end.
 
   Raises:
-    RunFailed: from every method, where the log cannot be written.
+    RunFailed: from every method, if the log cannot be written.
   """
 
   def __init__(self, workdir: pathlib.Path, first_step: int):
@@ -35,17 +38,17 @@ class MetricsLog:
         try:
           record = json.loads(line)
         except json.JSONDecodeError:
-          break  # the line that a kill cut short
-        if record["step"] <= first_step and record["split"] != "test":
+          break  # a kill cut this line short
+        if record["step"] <= first_step and not record["split"].startswith("test"):
           kept.append(line + "\n")
     with self._explained():
       with whole_file(self._path, text=True) as file:
         file.write("".join(kept))
       self._file = self._path.open("a", encoding="utf-8")
       (workdir / "events").mkdir(exist_ok=True)
-      # tensorboardX's SummaryWriter writes from a thread, which takes a full disk for a reason to die unheard.
+      # Not tensorboardX's SummaryWriter: it writes from a thread, which dies silently when the disk is full.
       self._events = EventsWriter(str(workdir / "events" / "events"), f".{first_step}")
-      # TensorBoard drops what an earlier start wrote from here on.
+      # TensorBoard drops the events after this step that an earlier start wrote.
       self._events.write_event(
         Event(
           wall_time=time.time(),
@@ -55,7 +58,7 @@ class MetricsLog:
       )
 
   def write(self, step: int, split: str, replica: int, **values: float) -> None:
-    """One line: step, split, replica and what was measured."""
+    """Writes one line: step, split, replica and the measured values."""
     if not self._is_open:
       return
     record = {"step": step, "split": split, "replica": replica, **values}
@@ -67,7 +70,23 @@ class MetricsLog:
         self._events.write_event(Event(wall_time=time.time(), step=step, summary=summary))
       self._events.flush()
 
+  def updates(self, schedule: Callable[[int], float]) -> Callable[[Any, int, Metrics], None]:
+    """Returns a hook of the training loop that logs the metrics of each replica and the learning rate.
+
+    Args:
+      schedule: learning rate by the number of updates made.
+    """
+
+    def log(_, step: int, metrics: Metrics) -> None:
+      rate = float(schedule(step - 1))
+      for replica in range(len(metrics["loss"])):
+        measured = {name: float(value[replica]) for name, value in metrics.items()}
+        self.write(step, "train", replica, **measured, learning_rate=rate)
+
+    return log
+
   def close(self) -> None:
+    """Closes the files."""
     if not self._is_open:
       return
     with self._explained():
@@ -82,6 +101,6 @@ class MetricsLog:
       yield
     except OSError as error:
       raise RunFailed(
-        f"the log cannot be written ({error.strerror}), {self._path}; free space, and run again to go on from the"
-        " last checkpoint"
+        f"the log cannot be written ({error.strerror}), {self._path}; free space, and run again to resume from"
+        " the last checkpoint"
       ) from None

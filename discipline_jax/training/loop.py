@@ -1,128 +1,139 @@
-"""The loop: step, log, evaluate, save, and stop in good order when told to."""
+"""The training loop: update, run the hooks that are due, save, and stop in good order when told to."""
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from discipline_jax import progress
-from discipline_jax.errors import RunFailed
+from discipline_jax.errors import RunFailed, Stopped
+from discipline_jax.files import progress
 from discipline_jax.training.checkpoints import Checkpoints
-from discipline_jax.training.logs import MetricsLog
-from discipline_jax.training.signals import Signals, Stopped
+from discipline_jax.training.signals import Signals
+
+# Metrics of an update by name, each an array [replicas].
+Metrics = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Every:
-  """Steps between events; the last step always has all of them.
+class Hook:
+  """Something to do between two updates.
 
   Attributes:
-    keep: the very steps whose state is given to `keep`.
+    do: (state, step, metrics of the step) -> None.
+    every: interval in updates; the hook also runs after the last update. None: it runs only at `steps`.
+    steps: the updates after which it runs.
   """
 
-  log: int
-  evaluate: int
-  checkpoint: int
-  keep: tuple[int, ...] = ()
+  do: Callable[[Any, int, Metrics], None]
+  every: int | None = None
+  steps: Collection[int] = ()
+
+  def is_due(self, step: int, num_steps: int) -> bool:
+    if self.every is not None and (step == num_steps or step % self.every == 0):
+      return True
+    return step in self.steps
 
 
 def run(
   state,
+  update: Callable,
   *,
   first_step: int,
   num_steps: int,
-  train_step: Callable,
-  evaluate: Callable,
-  tree_to_save: Callable,
-  every: Every,
-  schedule: Callable[[int], float],
-  log: MetricsLog,
+  hooks: Sequence[Hook],
   checkpoints: Checkpoints,
+  save_every: int,
   signals: Signals,
   work: Callable[[int], int],
-  keep: Callable | None = None,
-) -> tuple:
-  """Runs updates `first_step` + 1 to `num_steps`.
+) -> tuple[Any, float]:
+  """Makes the updates `first_step` + 1 to `num_steps`.
 
   Args:
-    state: donated by `train_step`.
-    train_step: (state, updates made) -> (state, metrics); metrics is one dict of arrays [replicas] on the
-      device for each group.
-    evaluate: (state, step) -> None; logs and keeps what it finds.
-    tree_to_save: state -> what a checkpoint holds.
-    schedule: updates made -> learning rate, for the log.
-    work: updates made -> examples or tokens of the next one, of all replicas, for the rate.
-    keep: (state, step) -> None, at the steps `every.keep`, before a checkpoint of the same step is written.
+    state: is donated to `update`, and saved in checkpoints.
+    update: (state, updates made) -> (state, metrics); metrics is one dict of arrays [replicas] on the device for each
+      group of replicas.
+    first_step: updates made before.
+    num_steps: updates in all.
+    hooks: are run in their order, before a checkpoint of the same step is written.
+    checkpoints: where the state is saved.
+    save_every: updates between two checkpoints; the last step is always saved.
+    signals: tell when to stop.
+    work: updates made -> examples or tokens of the next update, of all replicas, for the rate.
 
   Returns:
     The state after the last step, and the median over the updates of their work per second (NaN for fewer than two).
 
   Raises:
-    RunFailed: a loss or a gradient that is not finite. Checked before anything is saved or evaluated.
+    RunFailed: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
-  pending: tuple[int, Sequence[Mapping]] | None = None
-  rates: list[float] = []
-  clock = time.perf_counter()
-
-  def settle() -> dict[str, np.ndarray]:
-    """Fetches the metrics of the latest step: only now must the device have finished it."""
-    nonlocal pending, clock
-    if pending is None:
-      return {}
-    step, metrics = pending
-    pending = None
-    values = {
-      name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]
-    }
-    now = time.perf_counter()
-    rates.append(work(step - 1) / (now - clock))
-    clock = now
-    if not all(np.isfinite(value).all() for value in values.values()):
-      last = checkpoints.last_whole_step()
-      raise RunFailed(
-        f"the training loss is {values['loss'].tolist()} and the gradient's norm {values['grad_norm'].tolist()}"
-        f" at step {step}; the last good checkpoint is {'none' if last is None else f'step {last}'};"
-        " lower train.learning_rate"
-      )
-    return values
-
+  save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
+  hooks = [*hooks, save]
+  meter = _Meter(work, checkpoints)
   with progress.bar(
     total=num_steps, initial=first_step, unit="step", disable=jax.process_index() != 0
   ) as bar:
     for step in range(first_step + 1, num_steps + 1):
-      state, metrics = train_step(state, step - 1)
-      settle()  # of the step before, while the device works on this one
-      pending = step, metrics
+      state, metrics = update(state, step - 1)
+      meter.settle()  # of the step before, while the device works on this one
+      meter.pending = step, metrics
       bar.update()
-      stop = signals.received()
-
-      def due(interval: int, step: int = step) -> bool:
-        return step == num_steps or step % interval == 0
-
-      is_kept = keep is not None and step in every.keep
-      if not (stop or is_kept or due(every.log) or due(every.evaluate) or due(every.checkpoint)):
+      stop = signals.received(step)
+      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook is save)]
+      if not due:
         continue
-      values = settle()
-      if due(every.log):
-        bar.set_postfix(loss=f"{float(values['loss'].mean()):.4f}", refresh=False)
-        rate = float(schedule(step - 1))
-        for replica in range(len(values["loss"])):
-          measured = {name: float(value[replica]) for name, value in values.items()}
-          log.write(step, "train", replica, **measured, learning_rate=rate)
-      if due(every.evaluate):
-        evaluate(state, step)
-      if keep is not None and is_kept:
-        keep(state, step)
-      if stop or due(every.checkpoint):
-        checkpoints.save(step, tree_to_save(state))
+      values = meter.settle()
+      bar.set_postfix(loss=f"{float(values['loss'].mean()):.4f}", refresh=False)
+      for hook in due:
+        hook.do(state, step, values)
       if stop and step < num_steps:
         checkpoints.wait()
         raise Stopped(stop, step)
-      clock = time.perf_counter()
+      meter.clock = time.perf_counter()
   checkpoints.wait()
-  # The first one begins to read, and may compile.
-  return state, float(np.median(rates[1:])) if len(rates) > 1 else math.nan
+  return state, meter.rate
+
+
+class _Meter:
+  """Fetches the metrics of an update once the device has finished it, checks them, and measures the rate.
+
+  Attributes:
+    pending: the latest update and its metrics on the device, until they are fetched.
+    clock: when the device began to work on it.
+  """
+
+  def __init__(self, work: Callable[[int], int], checkpoints: Checkpoints):
+    self._work, self._checkpoints = work, checkpoints
+    self._rates: list[float] = []
+    self.pending: tuple[int, Sequence[Mapping]] | None = None
+    self.clock = time.perf_counter()
+
+  @property
+  def rate(self) -> float:
+    # Without the first update, which begins to read and may compile.
+    return float(np.median(self._rates[1:])) if len(self._rates) > 1 else math.nan
+
+  def settle(self) -> Metrics:
+    """Fetches the pending metrics, for which the device must finish the update; raises RunFailed if not finite."""
+    if self.pending is None:
+      return {}
+    step, metrics = self.pending
+    self.pending = None
+    values = {
+      name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]
+    }
+    now = time.perf_counter()
+    self._rates.append(self._work(step - 1) / (now - self.clock))
+    self.clock = now
+    if not all(np.isfinite(value).all() for value in values.values()):
+      last = self._checkpoints.last_whole_step()
+      raise RunFailed(
+        f"the training loss is {values['loss'].tolist()} and the gradient's norm {values['grad_norm'].tolist()}"
+        f" at step {step}; the last good checkpoint is {'none' if last is None else f'step {last}'};"
+        " lower train.learning_rate, in another --workdir"
+      )
+    return values

@@ -1,7 +1,7 @@
-"""What a model is pre-trained to do: the losses of a batch, and the steps that lower and measure them.
+"""The objectives of pre-training: which tokens are predicted, and the losses of a batch.
 
-BERT's two objectives (Devlin et al. 2019, section 3.1), ALBERT's order of segments (Lan et al. 2020), RoBERTa's masks
-alone (Liu et al. 2019), and BERT's ablation, a left-to-right language model.
+There are BERT's two objectives (Devlin et al. 2019, section 3.1), ALBERT's order of segments (Lan et al. 2020),
+RoBERTa's masks alone (Liu et al. 2019), and BERT's ablation, a left-to-right language model.
 """
 
 import dataclasses
@@ -9,24 +9,16 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Float32, Int32, UInt
+from jaxtyping import Array, Float, Float32, Int32, Integer
 
 from discipline_jax.corpora.masking import MaskedBatch, Masking, mask_tokens
 from discipline_jax.models.functional import PretrainingForward
 from discipline_jax.models.tokenizer import Vocabulary
-from discipline_jax.training.accumulation import accumulated_gradient
-from discipline_jax.training.compiler import compiler_options
-from discipline_jax.training.replicas import over_replicas
-from discipline_jax.training.sharding import BATCH, state_shardings
-from discipline_jax.training.state import TrainState
+from discipline_jax.streams import HELD_OUT_MASKS, PRETRAINING
+from discipline_jax.training.state import Leaf
+from discipline_jax.training.update import GetLoss, Loss
 
-# Streams of the seed of their own: the same seed also draws the parameters.
-_TRAINING = 0x5EED
-_EVALUATION = 0xE7A1
-
-# What the tokens are predicted by, and what the pairs of segments, for each `objective.kind`; the names of the losses.
+# The names of the two losses of each `objective.kind`: of the tokens, and of the pairs of segments.
 KINDS: dict[str, tuple[str, str | None]] = {
   "mlm": ("mlm", None),
   "mlm_nsp": ("mlm", "nsp"),
@@ -41,24 +33,29 @@ class RowBatch:
   """Rows of unmasked instances, as `corpora.records` reads them.
 
   Attributes:
-    ids: token ids, padded.
-    boundary: where the second segment begins, or the row ends.
-    label: of the two segments.
+    ids: UInt [rows, length], or in training [parts, rows, length]: token ids, padded.
+    boundary: Int32 [rows] or [parts, rows]: position where the second segment begins, or where the row ends.
+    label: Int32, likewise: label of the pair of segments.
   """
 
-  ids: UInt[Array, "*parts rows length"]
-  boundary: Int32[Array, "*parts rows"]
-  label: Int32[Array, "*parts rows"]
+  ids: Leaf
+  boundary: Leaf
+  label: Leaf
 
 
 class Objective:
-  """What is predicted in a batch, and how well it was."""
+  """Chooses what is predicted in a batch, and adds up its losses.
+
+  Attributes:
+    tokens: name of the loss of the tokens.
+    segments: name of the loss of the pairs of segments; None if there is none.
+  """
 
   def __init__(self, kind: str, masking: Masking, vocabulary: Vocabulary):
     """Args:
-    kind: of `KINDS`.
-    masking: of a masked language model.
-    vocabulary: of the rows.
+    kind: one of `KINDS`.
+    masking: how a masked language model's tokens are masked.
+    vocabulary: vocabulary of the rows.
     """
     self.tokens, self.segments = KINDS[kind]
     self._masking = masking
@@ -67,8 +64,11 @@ class Objective:
     self._is_candidate = ~np.isin(np.arange(size), special)
     self._ordinary_ids = np.flatnonzero(self._is_candidate).astype(np.int32)
 
-  def hide(self, key: jax.Array, ids: UInt[Array, "rows length"]) -> MaskedBatch:
-    """Chooses the tokens to predict and hides them; those of a left-to-right model, each next one, it cannot see."""
+  def hide(self, key: jax.Array, ids: Integer[Array, "rows length"]) -> MaskedBatch:
+    """Chooses the tokens to predict and hides them.
+
+    A left-to-right model predicts each next token, which it cannot see, so nothing is hidden from it.
+    """
     ids = ids.astype(jnp.int32)
     if self.tokens == "mlm":
       return mask_tokens(
@@ -91,8 +91,8 @@ class Objective:
     hidden: MaskedBatch,
     key: jax.Array | None,
   ) -> dict[str, Float32[Array, ""]]:
-    """Sums over a batch: of each task the loss (`mlm_loss`), how many are right (`mlm_accuracy`), and how many there
-    are (`mlm_count`).
+    """Returns sums over a batch, for each task: the loss (`mlm_loss`), the number of right predictions
+    (`mlm_accuracy`), and the number of predictions (`mlm_count`).
     """
     is_token = rows.ids != self._pad_id
     segments = (jnp.arange(rows.ids.shape[1])[None] >= rows.boundary[:, None]) & is_token
@@ -108,7 +108,12 @@ class Objective:
     return sums
 
   def means(self, sums: dict, counts: dict | None = None) -> dict:
-    """Mean losses and accuracies of `sums`, and as `loss` the sum of the mean losses, which is what is lowered."""
+    """Returns mean losses and accuracies, and as `loss` the sum of the mean losses, which training lowers.
+
+    Args:
+      sums: of `sums`.
+      counts: the counts to divide by, if they are not those in `sums`.
+    """
     counts = sums if counts is None else counts
     tasks = [task for task in (self.tokens, self.segments) if task is not None]
     means = {
@@ -119,31 +124,17 @@ class Objective:
     return {"loss": sum(means[f"{task}_loss"] for task in tasks), **means}
 
 
-def make_train_step(
-  forward: PretrainingForward,
-  optimizer: optax.GradientTransformation,
-  objective: Objective,
-  mesh: Mesh,
-  state: TrainState,
-  seed: int,
-) -> jax.stages.Wrapped:
-  """Compiles `(state, batch [parts, rows, length]) -> (state, metrics)`; `state` is donated.
-
-  What is masked and dropped out is keyed by the seed and the number of the update. The gradient is that of the mean
-  losses over all tokens and rows of the update, however these are cut into parts.
+def pretraining_loss(forward: PretrainingForward, objective: Objective, seed: int) -> GetLoss:
+  """Makes the loss of pre-training: the mean losses over all tokens and all pairs of segments of an update.
 
   Args:
     forward: the model.
-    optimizer: its state must match `state`.
-    objective: what is predicted.
-    mesh: rows are spread over its data and fsdp axes.
-    state: of one replica; only its shapes are looked at.
-    seed: of masks and dropout.
+    objective: predicts tokens, and pairs of segments.
+    seed: seed of masks and dropout, whose keys also depend on the number of the update.
   """
 
-  def update(state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
-    params = state.params
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _TRAINING), state.step)
+  def get_loss(step: jax.Array, batch: RowBatch, _) -> Loss:
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), PRETRAINING), step)
     mask_key, dropout_key = jax.random.split(key)
     num_parts = len(batch.ids)
     hidden = jax.vmap(objective.hide)(jax.random.split(mask_key, num_parts), batch.ids)
@@ -155,46 +146,27 @@ def make_train_step(
       sums = objective.sums(forward, params, rows, hidden, key)
       return objective.means(sums, counts)["loss"], sums
 
-    (loss, sums), gradient = accumulated_gradient(
-      loss_of, params, batch, hidden, jax.random.split(dropout_key, num_parts)
+    return Loss(
+      loss_of,
+      (batch, hidden, jax.random.split(dropout_key, num_parts)),
+      metrics=lambda of_parts: objective.means(jax.tree.map(lambda x: x.sum(0), of_parts)),
     )
-    changes, opt_state = optimizer.update(gradient, state.opt_state, params)
-    metrics = objective.means(jax.tree.map(lambda x: x.sum(0), sums))
-    metrics |= {"loss": loss, "grad_norm": optax.tree.norm(gradient)}
-    params = optax.apply_updates(params, changes)
-    return TrainState(state.step + 1, params, opt_state), metrics
 
-  def step(state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
-    return over_replicas(lambda state: update(state, batch), state)
-
-  shardings = state_shardings(mesh, state)
-  return jax.jit(
-    step,
-    donate_argnums=0,
-    compiler_options=compiler_options(),
-    in_shardings=(shardings, NamedSharding(mesh, PartitionSpec(None, BATCH))),
-    out_shardings=(shardings, NamedSharding(mesh, PartitionSpec())),
-  )
+  return get_loss
 
 
-def make_eval_step(
-  forward: PretrainingForward, objective: Objective, mesh: Mesh, params: dict
-) -> jax.stages.Wrapped:
-  """Compiles `(params, batch [rows, length], number of the batch) -> sums [replicas]`, without dropout.
+def held_out_sums(forward: PretrainingForward, objective: Objective):
+  """Makes the function that adds up losses over a batch of held-out rows, without dropout.
 
-  The masks of a batch of some number are always the same.
+  The function takes the rows and the number of the batch: a batch of one number always has the same masks.
   """
 
-  def evaluate(params: dict, rows: RowBatch, number: jax.Array) -> dict:
-    hidden = objective.hide(jax.random.fold_in(jax.random.key(_EVALUATION), number), rows.ids)
-    return over_replicas(lambda one: objective.sums(forward, one, rows, hidden, None), params)
+  def function(params: dict, numbered: tuple[RowBatch, jax.Array], *_) -> dict:
+    rows, number = numbered
+    hidden = objective.hide(jax.random.fold_in(jax.random.key(HELD_OUT_MASKS), number), rows.ids)
+    return objective.sums(forward, params, rows, hidden, None)
 
-  return jax.jit(
-    evaluate,
-    compiler_options=compiler_options(),
-    in_shardings=(state_shardings(mesh, params), NamedSharding(mesh, PartitionSpec(BATCH)), None),
-    out_shardings=NamedSharding(mesh, PartitionSpec()),
-  )
+  return function
 
 
 def _sums(
@@ -203,11 +175,11 @@ def _sums(
   labels: Int32[Array, "*places"],
   weights: Float32[Array, "*places"],
 ) -> dict[str, Float32[Array, ""]]:
-  # The label's logit by comparison and not by its index: the gradient of that would be written one by one.
+  # The label's logit by comparison and not by indexing, whose gradient would be a scatter.
   is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == labels[..., None]
   label_logits = jnp.where(is_label, logits, 0).sum(-1)
   losses = jax.nn.logsumexp(logits, axis=-1) - label_logits
-  # No argmax, which is slow on CPU: of equals the label counts as the highest.
+  # No argmax, which is slow on CPU. If several logits are the highest, the label's one counts.
   is_right = label_logits >= jax.lax.stop_gradient(logits).max(-1)
   return {
     f"{task}_loss": (weights * losses).sum(),

@@ -1,10 +1,10 @@
-"""The optimizers of the paper's search, with a linear schedule; all of them Optax's."""
+"""Builds the optimizers of the paper's search, all of them from Optax, with a linear schedule."""
 
 import jax
 import optax
 from ml_collections import ConfigDict
 
-# Weight decay, where set, is decoupled for all of them (Loshchilov & Hutter 2019), so adam with decay is adamw.
+# Weight decay, if set, is decoupled for all of them (Loshchilov and Hutter 2019), so adam with decay is adamw.
 OPTIMIZERS = {
   "adam": optax.scale_by_adam,
   "adamw": optax.scale_by_adam,
@@ -16,7 +16,7 @@ OPTIMIZERS = {
 
 
 def make_schedule(train: ConfigDict, num_steps: int) -> optax.Schedule:
-  """Linear warm-up from 0 over `warmup_steps` updates, then linear decay that reaches 0 after the last."""
+  """Returns linear warm-up from 0 over `warmup_steps` updates, then linear decay that reaches 0 after the last one."""
   warmup = optax.linear_schedule(0.0, train.learning_rate, train.warmup_steps)
   decay = optax.linear_schedule(train.learning_rate, 0.0, max(1, num_steps - train.warmup_steps))
   return (
@@ -39,7 +39,7 @@ def make_optimizer(train: ConfigDict, num_steps: int) -> optax.GradientTransform
 
 
 def decayed(params):
-  """True for every weight but biases and LayerNorm's (Devlin et al. 2019, appendix A.2)."""
+  """Marks the weights that decay: all but biases and LayerNorm weights (Devlin et al. 2019, appendix A.2)."""
 
   def is_decayed(path, _) -> bool:
     names = [str(part.key) for part in path]

@@ -1,17 +1,19 @@
-"""The mesh (data, fsdp, tensor) and where on it each array of a training state lies."""
+"""Builds the mesh (data, fsdp, tensor), and decides where on it each array of a training state lies."""
 
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.platform import Platform
 
 AXES = ("data", "fsdp", "tensor")
 BATCH = ("data", "fsdp")  # the axes over which the rows of a batch are spread
 
-# How a weight's two axes [out, in] are spread, by the module that owns it (Megatron's columns, then rows).
+# The mesh axes of a weight [out, in], by the module that owns it (Megatron: columns, then rows).
 _COLUMNS = ("tensor", "fsdp")
 _ROWS = ("fsdp", "tensor")
 
@@ -19,7 +21,9 @@ _ROWS = ("fsdp", "tensor")
 def make_mesh(
   data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] | None = None
 ) -> Mesh:
-  """A mesh over `devices`, by default all of all processes; one axis may be -1, which takes what the others leave.
+  """Makes a mesh over `devices`, by default all devices of all processes.
+
+  One axis may be -1: it takes the devices that the other axes leave.
 
   Raises:
     UserError: sizes that do not multiply to the number of devices.
@@ -38,14 +42,30 @@ def make_mesh(
   )
 
 
+def mesh_of(config: ConfigDict) -> Mesh:
+  """Makes the mesh of `config.mesh` over all devices."""
+  return make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+
+
+def platform_of(mesh: Mesh) -> Platform:
+  """Returns the platform of the mesh's devices, which may be of a machine that is not here."""
+  return Platform.of(mesh.devices.flat[0])
+
+
+def num_shards(mesh: Mesh) -> int:
+  """Returns the number of shares that the rows of a batch are cut into."""
+  return mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
+  """Returns the sharding of an array that every device has in full."""
   return NamedSharding(mesh, PartitionSpec())
 
 
 def state_shardings(mesh: Mesh, state):
-  """Shardings for a tree of arrays that have a leading replica axis, by the names on each one's path.
+  """Returns shardings for a tree of arrays with a leading replica axis, by the names on the path of each.
 
-  It holds for parameters and for what an optimizer keeps beside each of them under the same names.
+  They suit parameters, and the moments that an optimizer keeps for each parameter under the same names.
   An axis that the mesh does not divide stays whole.
   """
 
@@ -75,7 +95,7 @@ def _spec(names: list[str], ndim: int) -> tuple[str | None, ...]:
 
 
 def put(tree, shardings):
-  """Lays arrays that every process has in full over the devices of all processes."""
+  """Puts arrays that every process has in full onto the devices of all processes."""
 
   def lay(array, sharding: NamedSharding) -> jax.Array:
     host = np.asarray(array)
@@ -85,7 +105,7 @@ def put(tree, shardings):
 
 
 def place(mesh: Mesh, shapes):
-  """A tree of `jax.ShapeDtypeStruct` with the shardings of `state_shardings`: what a checkpoint is restored to."""
+  """Returns `shapes`, a tree of `jax.ShapeDtypeStruct`, with the shardings of `state_shardings`."""
   return jax.tree.map(
     lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
     shapes,

@@ -1,4 +1,4 @@
-"""Being told to stop: SIGTERM by the platform, SIGINT by the user."""
+"""Notes the signals that ask a run to stop: SIGTERM by the platform, SIGINT by the user."""
 
 import signal
 
@@ -6,17 +6,12 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-
-class Stopped(Exception):
-  """A signal ended the run after a checkpoint; run the same command again to go on."""
-
-  def __init__(self, signum: int, step: int):
-    super().__init__(f"stopped at step {step}, which is saved; run the same command to go on")
-    self.exit_code = 130 if signum == signal.SIGINT else 75
+# Updates between two times that the processes of a run compare their signals.
+AGREE_EVERY = 10
 
 
 class Signals:
-  """A context manager that notes SIGTERM and the first SIGINT, to be acted on between two steps.
+  """A context manager that notes SIGTERM and the first SIGINT, so that the run can stop between two updates.
 
   A second SIGINT raises KeyboardInterrupt at once.
   """
@@ -34,10 +29,16 @@ class Signals:
     for number, handler in self._before.items():
       signal.signal(number, handler)
 
-  def received(self) -> int:
-    """The signal's number, or 0; all processes of a run must ask together, and get the same answer."""
+  def received(self, step: int) -> int:
+    """Returns the number of the signal to stop for after update `step`, or 0.
+
+    All processes of a run get the same answer, for they must save the same step. They compare notes every AGREE_EVERY
+    updates only, because comparing blocks until the devices have finished the current update.
+    """
     if jax.process_count() == 1:
       return self._received
+    if step % AGREE_EVERY:
+      return 0
     return int(np.max(multihost_utils.process_allgather(np.int32(self._received))))
 
   def _note(self, number: int, _) -> None:

@@ -1,41 +1,49 @@
-"""What a group of replicas carries from step to step. Every array has a leading replica axis.
+"""The state that a group of replicas carries from step to step. Every array has a leading replica axis.
 
-An accelerator trains all replicas as one group, side by side in one program. A CPU is busy with one replica, so
-there each is a group of its own and they take turns.
+An accelerator trains all replicas as one group, side by side in one program. One replica is enough to keep a CPU busy,
+so there each replica is a group of its own, and the groups take turns.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Float
+
+from discipline_jax.models.platform import Platform
+
+# A leaf of a tree: an array, or in trees of the same form a shape or a sharding.
+Leaf = Any
 
 
-def replica_groups(num_replicas: int) -> list[slice]:
-  """Which replicas are trained side by side."""
-  size = 1 if jax.default_backend() == "cpu" else num_replicas
+def replica_groups(num_replicas: int, platform: Platform) -> list[slice]:
+  """Returns the groups of replicas that are trained side by side."""
+  size = 1 if platform.name == "cpu" else num_replicas
   return [slice(start, start + size) for start in range(0, num_replicas, size)]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-  """Randomness is no part of it: dropout is keyed by (seed, step), batches by (seed, epoch).
+  """The parameters and the optimizer's state after some updates.
+
+  It holds no random state: the keys of dropout are made from (seed, step), the order of batches from (seed, epoch).
 
   Attributes:
-    step: updates made, the same for all replicas.
+    step: Int32 [replicas], updates made, the same for all replicas.
     params: nested dict of parameters.
-    opt_state: the optimizer's.
+    opt_state: state of the optimizer.
   """
 
-  step: Int32[Array, " replicas"]
+  step: Leaf
   params: dict
   opt_state: optax.OptState
 
   @classmethod
   def create(cls, params: dict, optimizer: optax.GradientTransformation) -> "TrainState":
-    """The state before the first update; `params` have the replica axis."""
+    """Makes the state before the first update; `params` have the replica axis."""
     num_replicas = jax.tree.leaves(params)[0].shape[0]
     return cls(jnp.zeros(num_replicas, jnp.int32), params, jax.vmap(optimizer.init)(params))
 
@@ -43,15 +51,21 @@ class TrainState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Best:
-  """Each replica's parameters at its best validation score so far."""
+  """The parameters of each replica at its best validation score so far.
 
-  step: Int32[Array, " replicas"]
-  score: Float[Array, " replicas"]
+  Attributes:
+    step: Int32 [replicas], updates made before.
+    score: Float32 [replicas].
+    params: nested dict of parameters.
+  """
+
+  step: Leaf
+  score: Leaf
   params: dict
 
 
 def first_best(state: TrainState) -> Best:
-  """Any score beats it."""
+  """Makes a `Best` that any score beats."""
   # Copies: the training step donates the state's own buffers.
   return Best(
     jnp.copy(state.step), jnp.full(state.step.shape, -jnp.inf), jax.tree.map(jnp.copy, state.params)
@@ -59,7 +73,7 @@ def first_best(state: TrainState) -> Best:
 
 
 def update_best(best: Best, state: TrainState, scores: Float[Array, " replicas"]) -> Best:
-  """Takes over the parameters of the replicas whose score is higher than ever; the first of equals stays."""
+  """Takes the parameters of each replica whose score is higher than its best; at equal scores the first one stays."""
   better = scores > best.score
 
   def choose(new: jax.Array, old: jax.Array) -> jax.Array:

@@ -192,3 +192,23 @@ def test_lengths_are_rounded_up_to_the_next_bucket():
   rounded = round_up(lengths)
   np.testing.assert_array_equal(rounded, [10, 50, 10, 50, 10, 10, 10, 50] * 100)
   assert rounded.dtype == np.int32
+
+
+@pytest.mark.parametrize(("saved", "buckets"), [(2500, [10, 35]), (2499, [35])])
+def test_a_length_must_save_2500_positions(saved, buckets):
+  """100 samples of 10 tokens, and one of 35 or a little less saving: a bucket of their own saves 25 positions each."""
+  short, rest = divmod(saved, 25)
+  lengths = [10] * short + ([35 - rest] if rest else []) + [35] * 100
+  assert bucket_lengths(np.array(lengths, np.int32)).tolist()[-1] == 35
+  assert (10 in bucket_lengths(np.array(lengths, np.int32))) == (buckets != [35])
+
+
+def test_samples_of_one_length_come_in_the_order_of_the_seed():
+  """Without lengths to sort by, an epoch is the permutation of [seed, stream, epoch]."""
+  batches = Batches(
+    np.arange(20)[None], [3], np.full(20, 9, np.int32), batch_size=4, accumulation=1, row_multiple=1
+  )
+  for epoch in range(2):
+    found = np.concatenate([batches.at(5 * epoch + step)[0].ravel() for step in range(5)])
+    expected = np.random.default_rng([3, 1, epoch]).permutation(20)
+    np.testing.assert_array_equal(found, expected)

@@ -38,11 +38,12 @@ def test_both_logs_hold_what_is_written(tmp_path):
   log.close()
 
 
-def test_going_on_drops_what_will_happen_again(tmp_path):
+def test_resuming_drops_what_will_happen_again(tmp_path):
   log = MetricsLog(tmp_path, 0)
   for step in (1, 2, 3):
     log.write(step, "train", 0, loss=float(step))
-  log.write(2, "test", 0, accuracy=1.0)
+  for part in ("test", "test_mismatched"):  # they are written at the end, which comes again
+    log.write(2, part, 0, accuracy=1.0)
   log.close()
   with (tmp_path / "metrics.jsonl").open("a") as file:
     file.write('{"step": 1, "spl')  # a kill
@@ -61,9 +62,7 @@ def test_a_full_disk(tmp_path):
   log._file = open("/dev/full", "a")  # noqa: SIM115  (the log closes it)
   with pytest.raises(RunFailed) as raised:
     log.write(1, "train", 0, loss=1.0)
-  assert str(raised.value) == (
-    f"the log cannot be written (No space left on device), {tmp_path / 'metrics.jsonl'}; free space, and run again to"
-    " go on from the last checkpoint"
-  )
+  assert "No space left on device" in str(raised.value)
+  assert str(tmp_path / "metrics.jsonl") in str(raised.value)
   with pytest.raises(RunFailed):
     log.close()

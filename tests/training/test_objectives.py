@@ -11,6 +11,7 @@ import optax
 import pytest
 from flax import nnx
 from flax.traverse_util import flatten_dict
+from jax.sharding import NamedSharding, PartitionSpec
 
 from discipline_jax import models
 from discipline_jax.corpora.masking import MaskedBatch, Masking
@@ -23,11 +24,12 @@ from discipline_jax.training.objectives import (
   Objective,
   RowBatch,
   _sums,
-  make_eval_step,
-  make_train_step,
+  held_out_sums,
+  pretraining_loss,
 )
-from discipline_jax.training.sharding import make_mesh, put, state_shardings
+from discipline_jax.training.sharding import BATCH, make_mesh, put, state_shardings
 from discipline_jax.training.state import TrainState
+from discipline_jax.training.update import make_eval_step, make_train_step
 
 SIZES = models.ModelConfig(
   vocab_size=40,
@@ -176,9 +178,14 @@ def state_and_step(kind, optimizer, mesh, seed=0, sizes=SIZES):
   state = TrainState.create(put(params, state_shardings(mesh, params)), optimizer)
   objective = Objective(kind, Masking(), VOCABULARY)
   forward = pretraining_function(sizes, head)
-  step = make_train_step(forward, optimizer, objective, mesh, state, seed)
-  evaluate = make_eval_step(forward, objective, mesh, state.params)
-  return state, step, evaluate
+  train = make_train_step(pretraining_loss(forward, objective, seed), optimizer, mesh, state)
+  evaluate = make_eval_step(held_out_sums(forward, objective), mesh)
+  spread = NamedSharding(mesh, PartitionSpec(None, BATCH))
+  return (
+    state,
+    lambda state, rows: train(state, jax.device_put(rows, spread), None),
+    lambda params, rows, number: evaluate(params, (rows, number), None),
+  )
 
 
 @pytest.mark.parametrize("kind", ["mlm_sop", "causal"])

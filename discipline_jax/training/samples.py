@@ -1,0 +1,112 @@
+"""Fine-tuning's side of an update: the samples on the device, and the loss of those that a batch names.
+
+The samples lie once on every device, and a batch is a set of indices into them. A replica has its own parameters,
+token map, batches and dropout.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32
+
+from discipline_jax.models.functional import Forward
+from discipline_jax.streams import DROPOUT
+from discipline_jax.tasks.answer import Answer
+from discipline_jax.tasks.features import PAD
+from discipline_jax.training.state import Leaf
+from discipline_jax.training.update import GetLoss, Loss
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Samples:
+  """All samples of a task, which the replicas share.
+
+  Attributes:
+    symbols: UInt [samples, length], see `tasks.features.Features`.
+    segments: UInt8 [samples, length] or None, likewise.
+    targets: arrays [samples, ...] by name, likewise.
+  """
+
+  symbols: Leaf
+  segments: Leaf | None
+  targets: dict[str, Leaf]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Batch:
+  """A batch of a group of replicas, or without the first axis the batch of one.
+
+  Attributes:
+    indices: Int32 [replicas, rows], or in training [replicas, parts, rows]: which samples; -1 is an empty place.
+    lookup: Int32 [replicas, symbols]: the row of the replica's (sub-)table for each symbol, its token map.
+    seeds: Int32 [replicas]: the seed of each replica.
+  """
+
+  indices: Leaf
+  lookup: Leaf
+  seeds: Leaf
+
+
+def sample_loss(forward: Forward, answer: Answer, length: int) -> GetLoss:
+  """Makes the loss of fine-tuning: the mean over all that is scored in the samples of an update.
+
+  Args:
+    forward: the model.
+    answer: of the task.
+    length: how many positions of each sample are computed; the rest must be padding.
+  """
+
+  def get_loss(step: jax.Array, samples: Samples, batch: Batch) -> Loss:
+    # A stream of its own: the same seed also draws the parameters.
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(batch.seeds), DROPOUT), step)
+    num_parts = batch.indices.shape[0]
+    counts = jnp.where(batch.indices >= 0, answer.counts(_targets(samples, batch.indices)), 0)
+    total = jnp.maximum(1, counts.sum())
+
+    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> tuple[jax.Array, dict]:
+      output = forward(params, *_inputs(samples, batch.lookup, part, length), key)
+      losses = answer.losses(output.logits, _targets(samples, part))
+      loss = jnp.where(part >= 0, losses, 0).sum() / total
+      return loss + output.penalty / num_parts, output.statistics
+
+    return Loss(
+      loss_of,
+      (batch.indices, jax.random.split(key, num_parts)),
+      statistics=lambda of_parts: jax.tree.map(lambda x: x.mean(0), of_parts),
+    )
+
+  return get_loss
+
+
+def outputs_of(forward: Forward):
+  """Makes the function that computes a model's outputs for the samples of a batch, without dropout."""
+
+  def function(params: dict, samples: Samples, batch: Batch, length: int) -> jax.Array:
+    inputs = _inputs(samples, batch.lookup, batch.indices, length)
+    return forward(params, *inputs, None).logits
+
+  return function
+
+
+def _targets(samples: Samples, indices: Int32[Array, "*batch"]) -> dict[str, jax.Array]:
+  return {
+    name: jnp.take(target, indices, axis=0, mode="clip") for name, target in samples.targets.items()
+  }
+
+
+def _inputs(
+  samples: Samples,
+  lookup: Int32[Array, " symbols"],
+  indices: Int32[Array, " rows"],
+  length: int,
+) -> tuple[Int32[Array, "rows length"], Bool[Array, "rows length"], Int32[Array, "..."] | None]:
+  """Returns the table rows, attention mask and segments of some samples; an empty place has no token."""
+  symbols = jnp.take(samples.symbols[:, :length], indices, axis=0, mode="clip")
+  segments = None
+  if samples.segments is not None:
+    segments = jnp.take(samples.segments[:, :length], indices, axis=0, mode="clip")
+    segments = segments.astype(jnp.int32)
+  return lookup[symbols], (symbols != PAD) & (indices >= 0)[:, None], segments
