@@ -1,0 +1,76 @@
+"""Runs a trained model over samples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Int
+
+from discipline_jax.tasks.features import Features
+from discipline_jax.training.samples import Samples
+from discipline_jax.training.sharding import BATCH, num_shards, put, replicated
+
+
+def place_samples(mesh: Mesh, features: Features) -> Samples:
+  """Puts all samples whole onto every device."""
+  whole = replicated(mesh)
+  return Samples(
+    symbols=put(features.symbols, whole),
+    segments=None if features.segments is None else put(features.segments, whole),
+    targets={name: put(target, whole) for name, target in features.targets.items()},
+  )
+
+
+def rows_sharding(mesh: Mesh, ndim: int) -> NamedSharding:
+  """Returns the sharding of a batch's indices, whose last axis is spread over the devices."""
+  return NamedSharding(mesh, PartitionSpec(*[None] * (ndim - 1), BATCH))
+
+
+def compute_outputs(
+  eval_step: Callable[[jax.Array, int], jax.Array],
+  mesh: Mesh,
+  indices: Int[np.ndarray, "replicas samples"],
+  all_lengths: Int[np.ndarray, " all_samples"],
+  batch_size: int,
+  progress: Callable[[int], object] = lambda _: None,
+) -> np.ndarray:
+  """Returns the outputs [replicas, samples, ...] of a model for some samples.
+
+  Samples of one compiled length go together, in batches, the last of which is filled up: the outputs for a sample do
+  not depend on the others. If outputs have an axis of tokens, the positions behind a sample's compiled length are 0.
+
+  Args:
+    eval_step: (indices of a batch [replicas, rows], length) -> outputs [replicas, rows, ...].
+    mesh: where it runs.
+    indices: the samples of each replica.
+    all_lengths: lengths of all samples, each one that is compiled.
+    batch_size: samples a batch, rounded up to a multiple of the mesh's shards.
+    progress: called with the number of samples of each batch.
+  """
+  shards = num_shards(mesh)
+  size = -(-batch_size // shards) * shards
+  lengths = all_lengths[indices]
+  order = np.argsort(lengths, axis=1, kind="stable")
+  # Replicas have samples of their own and share a batch, so its length is that of the longest sample.
+  longest = np.take_along_axis(lengths, order, axis=1).max(0)
+  batches: list[tuple[np.ndarray, np.ndarray]] = []
+  start = 0
+  while start < indices.shape[1]:
+    same = int(np.searchsorted(longest, longest[start], side="right")) - start
+    places = order[:, start : start + min(size, same)]
+    rows = np.take_along_axis(indices, places, axis=1).astype(np.int32)
+    padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
+    batch = put(padded, rows_sharding(mesh, 2))
+    outputs = np.asarray(eval_step(batch, int(longest[start])))
+    batches.append((places, outputs[:, : rows.shape[1]]))
+    start += rows.shape[1]
+    progress(rows.shape[1])
+  # The last batch has the longest samples, so outputs for each token are widest there.
+  result: np.ndarray = np.zeros((*indices.shape, *batches[-1][1].shape[2:]), np.float32)
+  replicas = np.arange(len(indices))[:, None]
+  for places, outputs in batches:
+    inner: Any = [slice(width) for width in outputs.shape[2:]]
+    result[(replicas, places, *inner)] = outputs
+  return result

@@ -1,0 +1,308 @@
+"""The programs of a fine-tuning on a mesh: abstract or running, but without a workdir and without writing a file."""
+
+import functools
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from discipline_jax.files import progress
+from discipline_jax.models.functional import Forward, classifier_function
+from discipline_jax.models.hilbert_cnn import HilbertConfig
+from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
+from discipline_jax.programs.evaluation import compute_outputs, place_samples, rows_sharding
+from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.answer import Measured
+from discipline_jax.training.batches import Batches
+from discipline_jax.training.optimizers import make_optimizer, make_schedule
+from discipline_jax.training.samples import Batch, Samples, outputs_of, sample_loss
+from discipline_jax.training.sharding import (
+  num_shards,
+  place,
+  platform_of,
+  put,
+  replicated,
+  state_shardings,
+)
+from discipline_jax.training.state import Best, TrainState, first_best, replica_groups, update_best
+from discipline_jax.training.update import make_eval_step, make_train_step
+
+_BINS = 8  # of the histogram of lengths
+_COMPILERS = 2  # programs that are compiled at the same time
+
+# What a checkpoint holds: `states` and `bests`, a list each with one entry for each group of replicas.
+State = dict[str, list]
+
+
+class Finetuning:
+  """The training and evaluation programs of a plan on a mesh.
+
+  No weight is read and no device is used before `start`, so `lower` also works for devices that this machine lacks.
+
+  Attributes:
+    plan, mesh: as given.
+    groups: slices of the replicas that are trained side by side.
+    batches: the order of the samples.
+    num_steps: number of updates.
+  """
+
+  def __init__(self, plan: Plan, mesh: Mesh):
+    config = plan.config
+    self.plan, self.mesh = plan, mesh
+    self.groups = replica_groups(len(plan.seeds), platform_of(mesh))
+    self.num_steps = plan.num_steps
+    self.batches = Batches(
+      np.stack([split["train"] for split in plan.splits]).astype(np.int32),
+      plan.seeds,
+      plan.lengths,
+      batch_size=config.train.batch_size,
+      accumulation=config.train.grad_accumulation,
+      row_multiple=num_shards(mesh),
+    )
+    self._steps: dict[int, Callable] = {}
+
+  @functools.cached_property
+  def state(self) -> State:
+    """Shapes, dtypes and shardings of the state that `start` makes and a checkpoint holds."""
+    states = [self._abstract_state(group) for group in self.groups]
+    bests = [place(self.mesh, jax.eval_shape(first_best, state)) for state in states]
+    return {"states": states, "bests": bests}
+
+  @functools.cached_property
+  def schedule(self) -> Callable[[int], Any]:
+    """The learning rate by the number of updates made."""
+    return jax.jit(make_schedule(self.plan.config.train, self.num_steps))
+
+  def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
+    """Lowers the training step for every length of the updates after `first_step`; all groups of replicas share it."""
+    state, samples = self.state["states"][0], self._abstract_samples()
+    return {
+      length: self._train_step(length).lower(state, samples, self._abstract_batch())
+      for length in self._lengths(first_step)
+    }
+
+  def compile(self, lowered: Mapping[int, jax.stages.Lowered]) -> None:
+    """Compiles what `lower` returned, or reads it from the cache, so that too little memory shows before the run."""
+    with ThreadPoolExecutor(_COMPILERS) as pool:
+      compiled = {length: pool.submit(one.compile) for length, one in lowered.items()}
+      self._steps = {
+        length: compiled[length].result()
+        for length in progress.bar(compiled, desc="compiling", unit="length", leave=False)
+      }
+
+  def start(self) -> State:
+    """Reads or draws the weights, and returns the state before the first update."""
+    states = [self._initial_state(group) for group in self.groups]
+    first = jax.jit(first_best, out_shardings=state_shardings(self.mesh, self.state["bests"][0]))
+    return {"states": states, "bests": [first(state) for state in states]}
+
+  def update(self, state: State, step: int) -> tuple[State, list[dict]]:
+    """Makes the update that follows `step` updates; returns the state and each group's metrics."""
+    states, metrics = [], []
+    for i, group in enumerate(self.groups):
+      indices, length = self.batches.at(step, group)
+      batch = self._batch(put(indices, rows_sharding(self.mesh, 3)), group)
+      new, measured = self._steps[length](state["states"][i], self._samples, batch)
+      states.append(new)
+      metrics.append(measured)
+    return {"states": states, "bests": state["bests"]}, metrics
+
+  def measure(self, params: list[dict], part: str, max_examples: int = -1) -> list[Measured]:
+    """Measures each replica on a part of its split.
+
+    Args:
+      params: parameters of each group of replicas.
+      part: its name.
+      max_examples: the first so many samples of it; -1: all.
+    """
+    plan = self.plan
+    indices = np.stack([split[part] for split in plan.splits]).astype(np.int32)
+    indices = indices if max_examples == -1 else indices[:, :max_examples]
+    measured = []
+    for group, own in zip(self.groups, params, strict=True):
+      outputs = self.outputs(own, group, indices[group])
+      for replica, one in zip(indices[group], outputs, strict=True):
+        targets = {name: target[replica] for name, target in plan.features.targets.items()}
+        measured.append(plan.task.answer.measure(one, targets, plan.features.groups[replica]))
+    return measured
+
+  def outputs(self, params: dict, group: slice, indices: np.ndarray) -> np.ndarray:
+    """Computes the outputs [replicas, samples, ...] of a group of replicas for the samples `indices`."""
+
+    def step(rows: jax.Array, length: int) -> jax.Array:
+      return self._eval_step(params, self._samples, self._batch(rows, group), length)
+
+    batch_size = self.plan.config.eval.batch_size
+    return compute_outputs(step, self.mesh, indices, self.plan.lengths, batch_size)
+
+  def keep_best(self, state: State, scores: np.ndarray) -> None:
+    """Replaces, in `state`, the best parameters of each replica whose score is higher than before."""
+    for i, group in enumerate(self.groups):
+      own = put(scores[group].astype(np.float32), replicated(self.mesh))
+      state["bests"][i] = self._take_best(state["bests"][i], state["states"][i], own)
+
+  def describe(self) -> dict[str, str]:
+    """Returns named lines about the data, the model and the training, as `--dry-run` shows them."""
+    plan, config = self.plan, self.plan.config
+    features, answer, split = plan.features, plan.task.answer, plan.splits[0]
+    counts = ", ".join(f"{len(part)} {name}" for name, part in split.items())
+    device = self.mesh.devices.flat[0]
+    return {
+      "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
+      f" {answer.summary}, {answer.metric}",
+      "split": f"{counts}; seeds {plan.seeds}",
+      "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {self._padding():.1f}% of the"
+      " positions of an epoch are padding",
+      **answer.describe(features.targets),
+      "tokens": _histogram(features.lengths),
+      "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
+      f" {config.model.dtype}",
+      "token map": config.token_map.kind + self._trained_rows(),
+      "training": f"{self.num_steps} updates of {config.train.batch_size} samples,"
+      f" {config.train.optimizer} {config.train.learning_rate:g}",
+      "devices": f"{self.mesh.size} x {device.device_kind}, mesh {dict(self.mesh.shape)}",
+    }
+
+  @functools.cached_property
+  def _forward(self) -> Forward:
+    plan = self.plan
+    return classifier_function(
+      plan.trained_config, plan.task.answer.head, plan.model.dtype, platform_of(self.mesh)
+    )
+
+  @functools.cached_property
+  def _optimizer(self) -> optax.GradientTransformation:
+    return make_optimizer(self.plan.config.train, self.num_steps)
+
+  @functools.cached_property
+  def _samples(self) -> Samples:
+    return place_samples(self.mesh, self.plan.features)
+
+  @functools.cached_property
+  def _eval_step(self) -> Callable:
+    return make_eval_step(outputs_of(self._forward), self.mesh)
+
+  @functools.cached_property
+  def _take_best(self) -> Callable[[Best, TrainState, jax.Array], Best]:
+    shardings = state_shardings(self.mesh, self.state["bests"][0])
+    return jax.jit(update_best, donate_argnums=0, out_shardings=shardings)
+
+  def _lengths(self, first_step: int) -> list[int]:
+    """Returns the lengths of the batches after `first_step`; after a whole epoch all lengths may come."""
+    left = self.num_steps - first_step
+    if left >= self.batches.steps_per_epoch:
+      used = np.concatenate([split["train"] for split in self.plan.splits])
+      return np.unique(self.plan.lengths[used]).tolist()
+    steps = range(first_step, self.num_steps)
+    return sorted({self.batches.at(step, group)[1] for step in steps for group in self.groups})
+
+  def _train_step(self, length: int) -> jax.stages.Wrapped:
+    loss = sample_loss(self._forward, self.plan.task.answer, length)
+    return make_train_step(loss, self._optimizer, self.mesh, self.state["states"][0])
+
+  def _batch(self, indices: jax.Array, group: slice) -> Batch:
+    return Batch(indices, *self._maps_and_seeds[group.start])
+
+  @functools.cached_property
+  def _maps_and_seeds(self) -> dict[int, tuple[jax.Array, jax.Array]]:
+    """Token maps and seeds of each group, on the devices, by the number of its first replica."""
+    whole = replicated(self.mesh)
+    return {
+      group.start: (
+        put(np.stack([table.lookup for table in self.plan.sub_tables[group]]), whole),
+        put(np.array(self.plan.seeds[group], np.int32), whole),
+      )
+      for group in self.groups
+    }
+
+  def _abstract_samples(self) -> Samples:
+    features, whole = self.plan.features, replicated(self.mesh)
+
+    def abstract(array: np.ndarray | None):
+      return (
+        None if array is None else jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=whole)
+      )
+
+    targets: dict[str, Any] = {name: abstract(array) for name, array in features.targets.items()}
+    symbols: Any = abstract(features.symbols)
+    return Samples(symbols, abstract(features.segments), targets)
+
+  def _abstract_batch(self) -> Batch:
+    group, whole = self.groups[0], replicated(self.mesh)
+    indices, _ = self.batches.at(0, group)
+    count, symbols = len(indices), len(self.plan.sub_tables[0].lookup)
+    shapes: list[Any] = [
+      jax.ShapeDtypeStruct(indices.shape, np.int32, sharding=rows_sharding(self.mesh, 3)),
+      jax.ShapeDtypeStruct((count, symbols), np.int32, sharding=whole),
+      jax.ShapeDtypeStruct((count,), np.int32, sharding=whole),
+    ]
+    return Batch(*shapes)
+
+  def _abstract_state(self, group: slice) -> TrainState:
+    plan = self.plan
+    num_replicas = len(plan.seeds[group])
+    params = abstract_params(plan.model.config, plan.task.answer.head)
+    table = word_embeddings(params)
+    table["weight"] = jax.ShapeDtypeStruct(
+      (plan.trained_config.vocab_size, *table["weight"].shape[1:]), table["weight"].dtype
+    )
+    params = jax.tree.map(
+      lambda leaf: jax.ShapeDtypeStruct((num_replicas, *leaf.shape), leaf.dtype), params
+    )
+    create = partial(TrainState.create, optimizer=self._optimizer)
+    return place(self.mesh, jax.eval_shape(create, params))
+
+  def _initial_state(self, group: slice) -> TrainState:
+    """Returns a group of replicas at step 0, with the embedding rows that their task can reach."""
+    plan, replicas = self.plan, []
+    for seed, sub_table in zip(plan.seeds[group], plan.sub_tables[group], strict=True):
+      params = initial_params(
+        plan.config.model.init,
+        plan.model.config,
+        plan.task.answer.head,
+        plan.model.checkpoint,
+        seed,
+      )
+      embeddings = word_embeddings(params)
+      embeddings["weight"] = sub_table.cut(embeddings["weight"])
+      replicas.append(params)
+    params = jax.tree.map(_stack, *replicas)
+    del replicas
+    params = put(params, state_shardings(self.mesh, params))
+    create = partial(TrainState.create, optimizer=self._optimizer)
+    shardings = state_shardings(self.mesh, jax.eval_shape(create, params))
+    return jax.jit(create, out_shardings=shardings)(params)
+
+  def _padding(self) -> float:
+    """Returns how much of an epoch is padding, in percent."""
+    batches = (self.batches.at(step, slice(0, 1)) for step in range(self.batches.steps_per_epoch))
+    positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
+    return 100 * (1 - self.plan.features.lengths[self.plan.splits[0]["train"]].sum() / positions)
+
+  def _trained_rows(self) -> str:
+    if isinstance(self.plan.model.config, HilbertConfig):  # its table of letters is fixed
+      return ""
+    rows, size = len(self.plan.sub_tables[0].rows), self.plan.model.config.vocab_size
+    return f"; {rows} of {size} embedding rows are trained"
+
+
+def _histogram(lengths: np.ndarray) -> str:
+  if np.ptp(lengths) == 0:
+    return f"all {lengths[0]} tokens"
+  counts, edges = np.histogram(lengths, min(_BINS, int(np.ptp(lengths)) + 1))
+  tallest = counts.max()
+  bars = [
+    f"{low:4.0f} to {high:4.0f} {'▇' * round(20 * count / tallest):20} {count}"
+    for count, low, high in zip(counts, edges, edges[1:], strict=False)
+  ]
+  return ("\n" + " " * 11).join(bars)
+
+
+def _stack(*leaves: jax.Array | np.ndarray) -> np.ndarray:
+  """Stacks one leaf of each replica; the leaf of a single replica is not copied."""
+  return np.asarray(leaves[0])[None] if len(leaves) == 1 else np.stack(leaves)

@@ -1,0 +1,218 @@
+"""Resolves a fine-tuning config into a plan: data, splits, model and token maps.
+
+Everything is checked here, before anything runs or is written.
+"""
+
+import dataclasses
+import math
+import os
+import pathlib
+
+import numpy as np
+from absl import logging
+from ml_collections import ConfigDict
+
+from discipline_jax import command_line, tasks
+from discipline_jax.errors import UserError
+from discipline_jax.models.heads import ClassifierConfig
+from discipline_jax.models.initialise import INITS, SubTable
+from discipline_jax.models.tokenizer import Vocabulary
+from discipline_jax.programs.model import DTYPES, Model, resolve_model
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.cache import cached
+from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
+from discipline_jax.tasks.splits import Split, make_split
+from discipline_jax.tasks.token_maps import make_map
+from discipline_jax.training.batches import round_up
+from discipline_jax.training.optimizers import OPTIMIZERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """Everything that a run needs except weights and devices.
+
+  Attributes:
+    config: as given.
+    task: the data set and the answer that it asks for.
+    features: the data set's arrays.
+    max_length: longest input in tokens.
+    lengths: lengths of the samples, rounded up to the lengths that are compiled.
+    seeds, splits, sub_tables: one for each replica.
+    model: the model, before its weights are read.
+    steps_per_epoch: updates that see every training sample once.
+  """
+
+  config: ConfigDict
+  task: Task
+  features: Features
+  max_length: int
+  lengths: np.ndarray
+  seeds: list[int]
+  splits: list[Split]
+  sub_tables: list[SubTable]
+  model: Model
+
+  @property
+  def steps_per_epoch(self) -> int:
+    return math.ceil(len(self.splits[0]["train"]) / self.config.train.batch_size)
+
+  @property
+  def num_steps(self) -> int:
+    """The number of updates."""
+    return self.config.train.steps or self.config.train.epochs * self.steps_per_epoch
+
+  @property
+  def trained_config(self) -> ClassifierConfig:
+    """The sizes of the model that is trained: its embedding table has only the rows that the task can reach."""
+    return dataclasses.replace(self.model.config, vocab_size=len(self.sub_tables[0].rows))
+
+
+def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
+  """Reads the data and resolves the rest; raises UserError for anything that cannot run.
+
+  Args:
+    config: see `defaults.finetune`.
+    download: first download the missing files of the task that are public.
+  """
+  _check(config)
+  folder = data_directory(config)
+  if download:
+    tasks.fetch(config.task.name, folder, config.task)
+  task = tasks.get(config.task.name, folder, config.task)
+  model = resolve_model(config, task)
+  max_length = config.task.max_length
+  if max_length is None:
+    max_length = task.max_length or model.config.max_length
+  if not 3 <= max_length <= model.config.max_length:
+    raise UserError(
+      f"task.max_length = {max_length} is not from 3 to the {model.config.max_length} positions that the model has;"
+      " set --config.task.max_length"
+    )
+  features = cached(
+    pathlib.Path(config.cache_dir).expanduser() / "features",
+    task.files,
+    # All samples are encoded, whatever share of them is trained on.
+    [config.task.to_dict() | {"train_fraction": None}, max_length, model.vocabulary.fingerprint()],
+    lambda: featurise(task, model.vocabulary, max_length),
+  )
+  seeds = [config.seed + replica for replica in range(config.replicas)]
+  strata = task.answer.strata(features.targets) if task.stratified else None
+  splits = [make_split(features.parts, seed, config.task.train_fraction, strata) for seed in seeds]
+  num_train = len(splits[0]["train"])
+  if config.train.batch_size > num_train:
+    raise UserError(
+      f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it"
+    )
+  return Plan(
+    config=config,
+    task=task,
+    features=features,
+    max_length=max_length,
+    lengths=round_up(features.lengths),
+    seeds=seeds,
+    splits=splits,
+    sub_tables=[
+      _sub_table(config, model.vocabulary, known_ids(task, features, split, model), replica)
+      for replica, split in enumerate(splits)
+    ],
+    model=model,
+  )
+
+
+def data_directory(config: ConfigDict) -> pathlib.Path:
+  """Returns `config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax."""
+  return pathlib.Path(
+    config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
+  ).expanduser()
+
+
+def check_training(config: ConfigDict) -> None:
+  """Raises UserError for fields out of range that fine-tuning and pre-training share."""
+  command_line.at_least(
+    config,
+    1,
+    (
+      "train.batch_size",
+      "train.grad_accumulation",
+      "train.steps",
+      "train.log_every_steps",
+      "eval.every_steps",
+      "eval.batch_size",
+      "checkpoint.every_steps",
+    ),
+  )
+  command_line.at_least(
+    config,
+    0,
+    (
+      "seed",
+      "train.warmup_steps",
+      "train.weight_decay",
+      "train.max_grad_norm",
+      "train.learning_rate",
+    ),
+  )
+  command_line.rates(config, ("model.dropout", "model.attention_dropout"))
+  command_line.one_of(
+    config, {"model.init": INITS, "model.dtype": DTYPES, "train.optimizer": OPTIMIZERS}
+  )
+
+
+def _check(config: ConfigDict) -> None:
+  check_training(config)
+  command_line.at_least(config, 1, ("replicas", "train.epochs"))
+  command_line.at_least(config, 0, ("token_map.seed",))
+  if config.seed + config.replicas > 2**31:
+    raise UserError(
+      f"seed = {config.seed} is more than 2^31 - {config.replicas}; set --config.seed"
+    )
+  if config.eval.max_examples != -1 and config.eval.max_examples < 1:
+    raise UserError(
+      f"eval.max_examples = {config.eval.max_examples} is neither positive nor -1 (all); set --config.eval.max_examples"
+    )
+  if config.task.name is None:
+    raise UserError("task.name is not set; set --config.task.name")
+  if config.train.grad_accumulation > config.train.batch_size:
+    raise UserError(
+      f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
+    )
+  command_line.one_of(config, {"eval.select": ("best", "last")})
+
+
+def known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:
+  """Returns the token id of each symbol: the unknown token's for symbols of an open alphabet that training lacks."""
+  if task.alphabet is None or not task.alphabet.is_open:
+    return features.symbol_ids
+  seen = np.bincount(features.symbols[split["train"]].ravel(), minlength=len(features.symbol_ids))
+  known = seen > 0
+  known[:NUM_SPECIAL] = True
+  for part, samples in split.items():
+    others = int((~known[features.symbols[samples]]).sum())
+    if others:
+      logging.warning("%d symbols of the %s part do not occur in training", others, part)
+  return np.where(known, features.symbol_ids, model.vocabulary.unk_id)
+
+
+def token_map(
+  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+) -> np.ndarray:
+  """Returns the token map of a replica; `symbol_ids` are those of `Features`."""
+  first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
+  return make_map(
+    config.token_map.kind,
+    vocabulary,
+    symbol_ids[NUM_SPECIAL:],
+    shift=config.token_map.shift,
+    seed=first_seed + replica,
+    path=config.token_map.path,
+    keep_special=config.token_map.keep_special,
+  )
+
+
+def _sub_table(
+  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+) -> SubTable:
+  rows = token_map(config, vocabulary, symbol_ids, replica)[symbol_ids]
+  if config.train.weight_decay:  # it also moves the rows that no input reads
+    return SubTable.whole(rows, len(vocabulary.tokens))
+  return SubTable.reachable(rows)

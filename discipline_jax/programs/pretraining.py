@@ -1,0 +1,208 @@
+"""The programs of a pre-training on a mesh: abstract or running, but without a workdir and without writing a file."""
+
+import functools
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
+
+from discipline_jax import models
+from discipline_jax.corpora.prepared import Prepared
+from discipline_jax.corpora.records import Records
+from discipline_jax.models.functional import PretrainingForward, pretraining_function
+from discipline_jax.models.heads import encoder_of
+from discipline_jax.models.initialise import abstract_params, initial_params
+from discipline_jax.models.locate import hub_commit
+from discipline_jax.programs.model import DTYPES
+from discipline_jax.programs.pretraining_plan import Phase, masking, model_parts, phases
+from discipline_jax.training.objectives import (
+  KINDS,
+  Objective,
+  RowBatch,
+  held_out_sums,
+  pretraining_loss,
+)
+from discipline_jax.training.optimizers import make_optimizer, make_schedule
+from discipline_jax.training.sharding import BATCH, place, platform_of, put, state_shardings
+from discipline_jax.training.state import TrainState
+from discipline_jax.training.update import make_eval_step, make_train_step
+
+
+class Pretraining:
+  """The training and evaluation programs of a config over a prepared corpus, on a mesh.
+
+  No weight is read or drawn before `start`.
+
+  Attributes:
+    config, mesh: as given.
+    model_config: sizes of the model.
+    num_steps: number of updates.
+    phases: the lengths of rows, and their updates.
+  """
+
+  def __init__(self, config: ConfigDict, prepared: Prepared, mesh: Mesh):
+    self.config, self.mesh = config, mesh
+    self._prepared = prepared
+    self._checkpoint, self.model_config = model_parts(config, prepared.vocabulary)
+    self.num_steps = config.train.steps
+    self.phases = phases(config)
+    kind = config.objective.kind
+    self._head = models.Pretraining(next_sentence=KINDS[kind][1] is not None, remat=config.remat)
+    self._objective = Objective(kind, masking(config), prepared.vocabulary)
+    self._records = {phase.length: prepared.records("train", phase.length) for phase in self.phases}
+    self._steps: dict[int, Callable] = {}
+
+  @functools.cached_property
+  def state(self) -> TrainState:
+    """Shapes, dtypes and shardings of the state that `start` makes and a checkpoint holds."""
+    params = jax.tree.map(
+      lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype),
+      abstract_params(self.model_config, self._head),
+    )
+    return place(self.mesh, jax.eval_shape(self._create, params))
+
+  @functools.cached_property
+  def schedule(self) -> Callable[[int], Any]:
+    """The learning rate by the number of updates made."""
+    return jax.jit(make_schedule(self.config.train, self.num_steps))
+
+  @property
+  def commit(self) -> str | None:
+    """The commit of a checkpoint that came from the hub."""
+    return None if self._checkpoint is None else hub_commit(self._checkpoint)
+
+  def phase(self, step: int) -> Phase:
+    """Returns the phase of the update that follows `step` updates."""
+    return next(phase for phase in self.phases if step < phase.last)
+
+  def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
+    """Lowers the training step for the length of every phase that has updates after `first_step`."""
+    loss = pretraining_loss(self._forward, self._objective, self.config.seed)
+    step = make_train_step(loss, self._optimizer, self.mesh, self.state)
+    return {
+      phase.length: step.lower(self.state, self._abstract_batch(phase.length), None)
+      for phase in self.phases
+      if first_step < phase.last
+    }
+
+  def compile(self, lowered: Mapping[int, jax.stages.Lowered]) -> None:
+    """Compiles what `lower` returned.
+
+    A TPU's compiler then reports a phase that does not fit into memory before training starts. CPU and GPU report it
+    only when that phase runs.
+    """
+    self._steps = {length: one.compile() for length, one in lowered.items()}
+
+  def start(self) -> TrainState:
+    """Reads or draws the weights, and returns the state before the first update."""
+    config = self.config
+    params = initial_params(
+      config.model.init, self.model_config, self._head, self._checkpoint, config.seed
+    )
+    params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
+    params = put(params, state_shardings(self.mesh, params))
+    shardings = state_shardings(self.mesh, self.state)
+    return jax.jit(self._create, out_shardings=shardings)(params)
+
+  def update(self, state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
+    """Makes an update; returns the state and the metrics."""
+    return self._steps[batch.ids.shape[-1]](state, batch, None)
+
+  def batches(self, first_step: int) -> Generator[RowBatch, None, None]:
+    """Yields, on the mesh, the batches of the updates that follow `first_step` updates."""
+    config = self.config
+    size, parts = config.train.batch_size, config.train.grad_accumulation
+    share = size // jax.process_count()
+    start = jax.process_index() * share
+
+    def lay(values: np.ndarray) -> jax.Array:
+      # Row r of part p is row r * parts + p of the update, so that each process has rows of all parts.
+      values = values.reshape(-1, parts, *values.shape[1:]).swapaxes(0, 1)
+      sharding = self._rows_sharding(values.ndim)
+      return jax.make_array_from_process_local_data(sharding, np.ascontiguousarray(values))
+
+    for phase in self.phases:
+      if phase.last <= first_step:
+        continue
+      rows = self._records[phase.length].batches(
+        first=max(0, first_step - phase.first),
+        last=phase.last - phase.first,
+        rows=slice(start, start + share),
+        batch_size=size,
+        seed=config.seed,
+      )
+      for batch in rows:
+        yield RowBatch(**{name: lay(values) for name, values in batch.items()})
+
+  def measure(self, state: TrainState) -> dict[str, float]:
+    """Returns losses and accuracies on the held-out rows, always with the same masks."""
+    size = self.config.eval.batch_size
+    sharding = NamedSharding(self.mesh, PartitionSpec(BATCH))
+    pad_id = self._prepared.vocabulary.pad_id
+    total: dict[str, float] = {}
+    for number, start in enumerate(range(0, len(self._held_out["ids"]), size)):
+      part = {
+        name: _filled(values[start : start + size], size, pad_id if name == "ids" else 0)
+        for name, values in self._held_out.items()
+      }
+      batch = RowBatch(**{name: put(values, sharding) for name, values in part.items()})
+      sums = self._eval_step(state.params, (batch, np.int32(number)), None)
+      for name, value in sums.items():
+        total[name] = total.get(name, 0.0) + float(np.asarray(value)[0])
+    return {name: float(value) for name, value in self._objective.means(total).items()}
+
+  def model(self, params: dict) -> nnx.Module:
+    """Returns the model with parameters of a state, as `models.save` takes it."""
+    head, config = self._head, self.model_config
+    graph, state = nnx.split(nnx.eval_shape(lambda: head.build(config, rngs=nnx.Rngs(0))))
+    nnx.replace_by_pure_dict(state, jax.tree.map(lambda leaf: np.asarray(leaf[0]), params))
+    network = nnx.merge(graph, state)
+    encoder_of(network).source = self._prepared.directory
+    return network
+
+  @functools.cached_property
+  def _forward(self) -> PretrainingForward:
+    dtype = DTYPES[self.config.model.dtype]
+    return pretraining_function(self.model_config, self._head, dtype, platform_of(self.mesh))
+
+  @functools.cached_property
+  def _optimizer(self) -> optax.GradientTransformation:
+    return make_optimizer(self.config.train, self.num_steps)
+
+  @functools.cached_property
+  def _create(self) -> Callable[[dict], TrainState]:
+    return partial(TrainState.create, optimizer=self._optimizer)
+
+  @functools.cached_property
+  def _eval_step(self) -> Callable:
+    return make_eval_step(held_out_sums(self._forward, self._objective), self.mesh)
+
+  @functools.cached_property
+  def _held_out(self) -> dict[str, np.ndarray]:
+    records: Records = self._prepared.records("validation", self.phases[0].length)
+    return records.first(self.config.eval.max_examples)
+
+  def _rows_sharding(self, ndim: int) -> NamedSharding:
+    return NamedSharding(self.mesh, PartitionSpec(None, BATCH, *[None] * (ndim - 2)))
+
+  def _abstract_batch(self, length: int) -> RowBatch:
+    parts = self.config.train.grad_accumulation
+    lead = (parts, self.config.train.batch_size // parts)
+
+    def abstract(shape: tuple[int, ...], dtype) -> Any:
+      return jax.ShapeDtypeStruct(shape, dtype, sharding=self._rows_sharding(len(shape)))
+
+    ids = abstract((*lead, length), self._records[length].dtype)
+    return RowBatch(ids, abstract(lead, np.int32), abstract(lead, np.int32))
+
+
+def _filled(values: np.ndarray, size: int, filler: int) -> np.ndarray:
+  """Pads an array to `size` rows."""
+  widths = [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)]
+  return np.pad(values, widths, constant_values=filler)

@@ -1,0 +1,109 @@
+"""Tests the pre-training program without a run: its phases, and the programs that it lowers."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import multihost_utils
+
+from discipline_jax import defaults
+from discipline_jax.corpora.prepare import prepare
+from discipline_jax.pretrain import _keep
+from discipline_jax.programs.pretraining import Pretraining
+from discipline_jax.programs.pretraining_plan import Phase, kept_steps, phases
+from discipline_jax.training.objectives import RowBatch, held_out_sums
+from discipline_jax.training.sharding import make_mesh
+from tests.testdata import tiny_pretrain
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+  config = tiny_pretrain.get_config()
+  config.cache_dir = str(tmp_path_factory.mktemp("cache"))
+  return Pretraining(config, prepare(config), make_mesh(1, 1, 1, jax.devices()[:1]))
+
+
+def test_phases_share_the_steps():
+  config = defaults.pretrain()
+  config.train.steps = 10
+  assert phases(config) == [Phase(128, 0, 9), Phase(512, 9, 10)]
+  config.train.phases = (0.0, 1.0)
+  assert phases(config) == [Phase(512, 0, 10)]
+
+
+def test_the_last_step_is_kept():
+  config = defaults.pretrain()
+  config.train.steps = 30_000
+  assert kept_steps(config) == (0, 20_000, 30_000)
+
+
+@pytest.mark.parametrize(
+  ("first_step", "lengths"), [(0, [32, 64]), (29, [32, 64]), (30, [64]), (39, [64]), (40, [])]
+)
+def test_only_the_phases_that_are_left_are_compiled(program, first_step, lengths):
+  """30 updates at 32 tokens, then 10 at 64."""
+  assert sorted(program.lower(first_step)) == lengths
+  assert program.phase(29).length == 32
+  assert program.phase(30).length == 64
+
+
+def test_abstract_and_running_inputs_agree(program):
+  """The state that `start` makes, and the batches that are read, are those that the step is lowered for."""
+  state = program.start()
+  abstract, real = (
+    jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.sharding), tree)
+    for tree in (program.state, state)
+  )
+  assert jax.tree.leaves(abstract) == jax.tree.leaves(real)
+  program.compile(program.lower())
+  for batch in itertools.islice(program.batches(29), 2):  # one of each phase
+    state, metrics = program.update(state, batch)
+    assert np.isfinite(metrics["loss"]).all()
+
+
+@pytest.mark.parametrize("first_has_it", [False, True])
+def test_the_first_process_decides_whether_a_step_is_kept(
+  program, first_has_it, tmp_path, monkeypatch
+):
+  """Another process may see the folder earlier or later; all of them must gather, or none."""
+  gathered = []
+
+  def gather(params, tiled):
+    gathered.append(tiled)
+    return params
+
+  monkeypatch.setattr(jax, "process_count", lambda: 2)
+  monkeypatch.setattr(jax, "process_index", lambda: 1)
+  monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", lambda _: np.bool_(first_has_it))
+  monkeypatch.setattr(multihost_utils, "process_allgather", gather)
+  if not first_has_it:
+    (tmp_path / "10").mkdir()  # this process sees it already
+  _keep(program, tmp_path / "10", {})
+  assert gathered == ([] if first_has_it else [True])
+
+
+def test_what_is_held_out_is_measured_in_batches(program):
+  """By hand: the sums of each batch with its own number, the last one filled up with rows that count for nothing."""
+  state = program.start()
+  held_out = program._prepared.records("validation", 32).first(40)
+  rows = len(held_out["ids"])
+  size = program.config.eval.batch_size
+  assert rows > size
+  assert rows % size, "the last batch must be filled up"
+  sums = held_out_sums(program._forward, program._objective)
+  total: dict = {}
+  params = jax.tree.map(lambda leaf: leaf[0], state.params)
+  for number in range(-(-rows // size)):
+    own = {name: value[number * size : (number + 1) * size] for name, value in held_out.items()}
+    filled = {
+      name: np.pad(value, [(0, size - len(value)), *[(0, 0)] * (value.ndim - 1)])
+      for name, value in own.items()
+    }
+    batch = RowBatch(**{name: jnp.asarray(value) for name, value in filled.items()})
+    for name, value in sums(params, (batch, jnp.int32(number))).items():
+      total[name] = total.get(name, 0) + float(value)
+  measured = program.measure(state)
+  assert measured["mlm_loss"] == pytest.approx(total["mlm_loss"] / total["mlm_count"], rel=1e-5)
+  assert measured["mlm_accuracy"] == pytest.approx(total["mlm_accuracy"] / total["mlm_count"])
