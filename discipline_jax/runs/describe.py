@@ -1,0 +1,69 @@
+"""Describes the results of finished runs in named lines, for the terminal."""
+
+from collections.abc import Mapping
+
+
+def finetuned(result: Mapping) -> dict[str, str]:
+  """Returns the lines about a finished fine-tuning."""
+  rows = {
+    "task": f"{result['task']} ({result['metric']})",
+    "model": f"{result['model'] or result.get('network')}, {result['init']}, token map {result['token_map']}",
+    **{
+      part: _scores(result[part])
+      for part in result
+      if part == "validation" or part.startswith("test")
+    },
+    "best step": f"{', '.join(map(str, result['best_steps']))} of {result['steps']}",
+    "time": f"{result['seconds']:.0f} s on {result['device']}"
+    + (
+      f", {result['examples_per_second']:.1f} training examples/s"
+      if result["examples_per_second"]
+      else ""
+    ),
+  }
+  if result["collapsed"]:
+    rows["collapsed"] = (
+      "a replica predicts (nearly) the same for every validation sample, so its score says nothing about the model;"
+      " try a lower train.learning_rate, train.warmup_steps, another seed, or more epochs"
+    )
+  return rows
+
+
+def pretrained(result: Mapping) -> dict[str, str]:
+  """Returns the lines about a finished pre-training."""
+  return {
+    "corpus": f"{result['corpus']} of {result['tokens']:,} tokens, unigram entropy {result['entropy']:.3f} nats",
+    "model": f"{result['network']}, {result['objective']}, {result['steps']:,} updates",
+    "validation": ", ".join(f"{name} {value:.3f}" for name, value in result["validation"].items()),
+    "kept steps": ", ".join(map(str, result["kept_steps"])),
+    "time": f"{result['seconds']:.0f} s on {result['device']}"
+    + (
+      f", {result['tokens_per_second']:,.0f} tokens/s, at most"
+      f" {100 * result['input_wait']:.1f}% of the time waiting for input"
+      if result["tokens_per_second"]
+      else ""
+    ),
+  }
+
+
+def side_by_side(results: Mapping[str, Mapping]) -> str:
+  """Returns a table of finished fine-tunings, by name, one beside the other."""
+  rows: list[tuple[str, ...]] = [("run", "validation", "test", "best step")]
+  for name, result in results.items():
+    if result["mode"] == "finetune":
+      scores = [
+        f"{result[part]['mean']:.1f} ± {result[part]['std']:.1f}" for part in ("validation", "test")
+      ]
+      rows.append((name, *scores, ", ".join(map(str, result["best_steps"]))))
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  return "\n".join(
+    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    for row in rows
+  )
+
+
+def _scores(values: Mapping) -> str:
+  mean = f"{values['mean']:5.1f}"
+  if len(values["runs"]) == 1:
+    return mean
+  return f"{mean} ± {values['std']:.1f}   ({', '.join(f'{score:.1f}' for score in values['runs'])})"
