@@ -1,25 +1,29 @@
-"""What every command of the project shares: its flags, and how it fails.
+"""Shares what every command needs: flags, checks of config fields, exit codes, and the form of messages.
 
-Exit codes: 0 done; 2 a mistake of the user's, told in one line; 3 the run failed; 75 stopped by the
-platform, run again; 130 interrupted by the user.
+Exit codes: 0 done; 2 a mistake of the user, told in one line; 3 the run failed; 75 stopped by the platform, run the
+same command again; 130 interrupted by the user.
 """
 
+import errno
 import importlib.util
+import math
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import jax
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from discipline_jax.errors import RunFailed, UserError
-from discipline_jax.training.signals import Stopped
+from discipline_jax import defaults
+from discipline_jax.errors import RunFailed, Stopped, UserError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def exit_code(command: Callable[[], None]) -> int:
-  """Runs a command and returns its exit code; what went wrong is told in one line."""
+  """Runs a command and returns its exit code; errors that are not bugs are told in one line."""
   try:
     command()
   except UserError as error:
@@ -28,32 +32,33 @@ def exit_code(command: Callable[[], None]) -> int:
     return _fail(error, 3)
   except Stopped as stopped:
     return _fail(stopped, stopped.exit_code)
-  except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error) or "out of memory" not in str(error).lower():
-      raise
-    return _fail(
-      f"the device has not enough memory ({str(error).splitlines()[0]}); raise train.grad_accumulation, lower"
-      " train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in pre-training also remat=True); a"
-      " run that had begun goes on with other settings only in another --workdir",
-      3,
-    )
   except OSError as error:
-    return _fail(
-      f"{error.strerror or error}, {error.filename or 'while reading or writing'}; free space, or give another place",
-      3,
-    )
+    place = error.filename or "while writing"
+    if error.errno in _FULL:
+      return _fail(f"{error.strerror}, {place}; free space and run again, or give another place", 3)
+    if error.errno in _FORBIDDEN:
+      return _fail(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
+    raise
   except KeyboardInterrupt:
     return _fail("interrupted", 130)
   return 0
 
 
 def parse(argv: Sequence[str]) -> flags.FlagValues:
-  """The flags `argv[1:]`; raises UserError for wrong ones, and for a config that cannot be read."""
+  """Parses the flags `argv[1:]`; raises UserError for wrong ones, and for a config that cannot be read.
+
+  `--config.FIELD=None` unsets a field that may be unset.
+  """
   argv = list(argv)
   if "--config" in argv[:-1]:
     place = argv.index("--config")
     argv[place : place + 2] = [f"--config={argv[place + 1]}"]
   argv = [_find_config(argument) for argument in argv]
+  last = {
+    argument.partition("=")[0]: argument for argument in argv
+  }  # of several, the last one counts
+  unset = [one for one in last.values() if re.fullmatch(r"--config\.[\w.]+=None", one)]
+  argv = [one for one in argv if not re.fullmatch(r"--config\.[\w.]+=None", one)]
   flag_values = _define_flags(argv)
   try:
     rest = flag_values(argv)
@@ -64,11 +69,41 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
   if flag_values.config is None and not flag_values.help:
     raise UserError("no --config; try --config=configs/quickstart.py")
+  for argument in unset:
+    _unset(flag_values.config, argument.removeprefix("--config.").removesuffix("=None"))
   return flag_values
 
 
+def _unset(config: ConfigDict, name: str) -> None:
+  """Sets a field to None; raises UserError if there is no such field, or if it always has a value."""
+  _check_field(config, name)
+  *path, field = name.split(".")
+  default: ConfigDict | None = None
+  for part in (None, *path):  # a study has whole configs inside
+    config = config if part is None else config[part]
+    default = default[part] if default is not None and part in default else None
+    if config.get("mode") in defaults.MODES:
+      default = defaults.of_mode(config.mode)
+  if default is None or default.get(field, 0) is not None:
+    raise UserError(f"--config.{name}=None: {name} always has a value; give another one")
+  with config.ignore_type():
+    config[field] = None
+
+
+def _check_field(config: ConfigDict, name: str) -> None:
+  """Raises UserError if the config has no field of this dotted name."""
+  fields = config
+  for part in name.split("."):
+    if not isinstance(fields, ConfigDict) or part not in fields:
+      known = (
+        ", ".join(sorted(fields)) if isinstance(fields, ConfigDict) else "no fields of its own"
+      )
+      raise UserError(f"the config has no field {name!r}; in place of {part!r} it has: {known}")
+    fields = fields[part]
+
+
 def _reason(error: Exception) -> str:
-  """What was wrong with a flag or a config file; the traceback of the latter becomes its last line and its place."""
+  """Returns why a flag or a config file cannot be read; a traceback becomes its last line and its place."""
   text, remedy = str(error).strip(), "see --help, and the fields in discipline_jax/defaults.py"
   places = re.findall(r'File "(.*)", line (\d+)', text)
   if not places:
@@ -102,31 +137,23 @@ def _define_flags(argv: Sequence[str]) -> flags.FlagValues:
 
 
 def _explain_unknown_field(argv: Sequence[str]) -> None:
-  """Raises UserError where an override names a field that the config does not have."""
+  """Raises UserError if an override names a field that the config does not have."""
   alone = [argument for argument in argv if not argument.startswith("--config.")]
   flag_values = _define_flags(alone)
   try:
     flag_values(alone)
   except Exception:  # then the fields are not what is wrong
     return
-  config = flag_values.config
-  overrides = [argument for argument in argv if argument.startswith("--config.")]
-  for argument in overrides:
-    name = argument.partition("=")[0].removeprefix("--config.")
-    fields = config
-    for part in name.split("."):
-      if not isinstance(fields, ConfigDict) or part not in fields:
-        known = (
-          ", ".join(sorted(fields)) if isinstance(fields, ConfigDict) else "no fields of its own"
-        )
-        raise UserError(f"the config has no field {name!r}; in place of {part!r} it has: {known}")
-      fields = fields[part]
+  for argument in argv:
+    if argument.startswith("--config."):
+      name = argument.partition("=")[0].removeprefix("--config.")
+      _check_field(flag_values.config, name)
 
 
 def _find_config(argument: str) -> str:
-  """Lets `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, also with `:MODEL` after them.
+  """Replaces the name of a config by the path of the file that is installed with the package.
 
-  They name the configs that are installed with the package.
+  So `--config=dna_h3` and `--config=configs/dna_h3.py` work from any folder, also with `:MODEL` after them.
   """
   flag, _, value = argument.partition("=")
   value, colon, model = value.partition(":")
@@ -146,6 +173,47 @@ def _find_config(argument: str) -> str:
       if path.exists():
         return f"--config={path}{colon}{model}"
   raise UserError(f"no config file {value}; give a path, or one of: {', '.join(names)}")
+
+
+def at_least(config: ConfigDict, least: int, names: Iterable[str]) -> None:
+  """Raises UserError if one of these fields, by dotted name, is set to less than `least`, or is not finite."""
+  for name in names:
+    value = _field(config, name)
+    if value is None:
+      continue
+    if not (math.isfinite(value) and value >= least):
+      what = (
+        f"less than {least}" if math.isfinite(value) and least else f"not a number from {least} on"
+      )
+      raise UserError(f"{name} = {value} is {what}; set --config.{name}")
+
+
+def rates(config: ConfigDict, names: Iterable[str]) -> None:
+  """Raises UserError if one of these fields is set, but not in [0, 1)."""
+  for name in names:
+    value = _field(config, name)
+    if value is not None and not 0 <= value < 1:
+      raise UserError(f"{name} = {value} is not in [0, 1); set --config.{name}")
+
+
+def one_of(config: ConfigDict, choices: dict[str, Iterable[str]]) -> None:
+  """Raises UserError if the value of a field is not one of its choices."""
+  for name, known in choices.items():
+    value = _field(config, name)
+    if value not in known:
+      raise UserError(f"{name} = {value!r} is not one of: {', '.join(known)}")
+
+
+def _field(config: ConfigDict, name: str):
+  for part in name.split("."):
+    config = config[part]
+  return config
+
+
+def format_rows(rows: Mapping[str, str]) -> str:
+  """Formats named lines as a table of two columns."""
+  width = max(10, *map(len, rows))
+  return "\n".join(f"{name:{width}} {value}" for name, value in rows.items())
 
 
 def _fail(error: BaseException | str, code: int) -> int:

@@ -1,32 +1,33 @@
 """The entry point of every run: `python -m discipline_jax.main --config=configs/dna_h3.py`.
 
-Exit codes: 0 done; 2 a mistake of the user's, told in one line; 3 the run failed; 75 stopped by the
-platform, run again; 130 interrupted by the user.
+Exit codes: 0 done; 2 a mistake of the user, told in one line; 3 the run failed; 75 stopped by the platform, run the
+same command again; 130 interrupted by the user.
 """
 
+import importlib
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 from absl import flags, logging
 from ml_collections import config_flags
 
 from discipline_jax import command_line
-from discipline_jax.errors import UserError
-from discipline_jax.export import export
-from discipline_jax.finetune import finetune
-from discipline_jax.predict import predict
-from discipline_jax.pretrain import pretrain
-from discipline_jax.study import study
+from discipline_jax.errors import RunFailed, UserError
 
+_TRAINING = (
+  "raise train.grad_accumulation, lower train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in"
+  " pre-training also remat=True); a run that has begun cannot change them, so give another --workdir"
+)
+# Advice if the device has not enough memory, by mode. A mode is a module with a function of the same name.
 _MODES = {
-  "finetune": finetune,
-  "pretrain": pretrain,
-  "study": study,
-  "predict": predict,
-  "export": export,
+  "finetune": _TRAINING,
+  "pretrain": _TRAINING,
+  "study": "change the config of the run that failed, and delete its folder or give another --workdir",
+  "predict": "lower --config.eval.batch_size",
+  "export": "use a machine whose device holds the whole model",
 }
 
 
@@ -47,7 +48,17 @@ def _run(argv: Sequence[str]) -> None:
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
   _prepare_jax(config.cache_dir)
-  _MODES[config.mode](config, workdir, dry_run=bool(flag_values["dry-run"].value))
+  # Imported here, because each mode needs other libraries, and they take seconds.
+  run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
+  try:
+    run(config, workdir, dry_run=bool(flag_values["dry-run"].value))
+  except jax.errors.JaxRuntimeError as error:
+    reason = str(error)
+    if "RESOURCE_EXHAUSTED" not in reason:
+      raise
+    raise RunFailed(
+      f"the device has not enough memory ({reason.splitlines()[0]}); {_MODES[config.mode]}"
+    ) from None
 
 
 def _prepare_jax(cache_dir: str) -> None:

@@ -1,20 +1,20 @@
-"""Several runs whose results belong side by side: each in a folder of its own, one after the other."""
+"""Runs several configs whose results belong side by side: each in a folder of its own, one after the other."""
 
 import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.whole_files import whole_file
 from discipline_jax.finetune import finetune
 from discipline_jax.pretrain import pretrain
-from discipline_jax.versions import versions
-from discipline_jax.whole_files import whole_file
-from discipline_jax.workdir import Workdir
+from discipline_jax.runs.describe import side_by_side
+from discipline_jax.runs.result import envelope
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
 _FIGURE = "curves.png"
@@ -23,60 +23,51 @@ _FIGURE = "curves.png"
 def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
   """Runs what is missing, pre-training first, and writes a table, `result.json` and the curves of validation.
 
+  Each run owns its folder; the study itself owns nothing, so that runs may be added and removed.
+
   Args:
     config: see `defaults.study`; a run's `model.checkpoint` may be `NAME@STEP` of another run of the study.
     workdir: where the runs are written, each below its name.
     dry_run: only say which runs there are.
   """
+  started = time.perf_counter()
   runs = _runs(config, workdir)
   if dry_run:
     for name, run in runs.items():
       print(f"{name}: {run.mode}, {workdir / name}")
     return
-  whole = Workdir(workdir, config)
-  result = whole.result()
-  if result is None:
-    started = time.perf_counter()
-    with whole:
-      whole.claim()
-      for name, run in runs.items():
-        if jax.process_index() == 0:
-          print(f"\n== {name}")
-        _MODES[run.mode](run, workdir / name)
-      if jax.process_index() != 0:  # the first process writes what is read here
-        return
-      result = {
-        "mode": "study",
-        "runs": {name: _result(workdir / name) for name in runs},
-        "figure": _FIGURE,
-        "seconds": time.perf_counter() - started,  # of this start
-        "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
-        "versions": versions(),
-      }
-      _draw(workdir, [name for name, run in runs.items() if run.mode == "finetune"])
-      whole.write_result(result)
-  if jax.process_index() == 0:
-    print(f"\n{table(result)}\n\n{workdir / _FIGURE}: validation while training")
+  _check_folder(workdir)
+  for name, run in runs.items():
+    if jax.process_index() == 0:
+      print(f"\n== {name}")
+    _MODES[run.mode](run, workdir / name)
+  if jax.process_index() != 0:  # the first process writes what is read here
+    return
+  results = {name: _result(workdir / name) for name in runs}
+  _draw(workdir, [name for name, run in runs.items() if run.mode == "finetune"])
+  is_new = not (workdir / "result.json").exists() or _result(workdir)["runs"] != results
+  if is_new:  # else the time of the start that ran them would be lost
+    with whole_file(workdir / "result.json", text=True) as file:
+      result = {**envelope(config, started), "runs": results, "figure": _FIGURE}
+      file.write(json.dumps(result, indent=2) + "\n")
+  print(f"\n{side_by_side(results)}\n\n{workdir / _FIGURE}: validation while training")
 
 
-def table(result: Mapping) -> str:
-  """The fine-tunings of a finished study beside each other."""
-  rows = [("run", "validation", "test", "best step")]
-  for name, run in result["runs"].items():
-    if run["mode"] == "finetune":
-      scores = [
-        f"{run[part]['mean']:.1f} ± {run[part]['std']:.1f}" for part in ("validation", "test")
-      ]
-      rows.append((name, *scores, ", ".join(map(str, run["best_steps"]))))
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  return "\n".join(
-    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-    for row in rows
-  )
+def _check_folder(workdir: pathlib.Path) -> None:
+  """Raises UserError if the folder is the workdir of a run that is no study."""
+  for name in ("config.json", "result.json"):
+    path = workdir / name
+    try:
+      content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"mode": "study"}
+      is_study = content["mode"] == "study"
+    except (ValueError, KeyError, TypeError):
+      is_study = False
+    if not is_study:
+      raise UserError(f"not of a study, {path}; give another --workdir")
 
 
 def _runs(config: ConfigDict, workdir: pathlib.Path) -> dict[str, ConfigDict]:
-  """The runs in an order in which each finds what it begins with."""
+  """Returns the runs in an order in which each comes after the run whose weights it starts from."""
   runs = {name: run.copy_and_resolve_references() for name, run in config.runs.items()}
   for name, run in runs.items():
     if run.mode not in _MODES:
@@ -92,7 +83,7 @@ def _runs(config: ConfigDict, workdir: pathlib.Path) -> dict[str, ConfigDict]:
     ]
     if not ready:
       raise UserError(
-        f"the runs {', '.join(sorted(runs.keys() - order.keys()))} begin with each other; set their model.checkpoint"
+        f"the runs {', '.join(sorted(runs.keys() - order.keys()))} start from each other; set their model.checkpoint"
       )
     order |= {name: runs[name] for name in ready}
   for name, run in order.items():
@@ -107,8 +98,8 @@ def _result(workdir: pathlib.Path) -> dict:
 
 
 def _draw(workdir: pathlib.Path, names: list[str]) -> None:
-  """Each fine-tuning's score on validation by the number of updates: the mean of its replicas, and their range."""
-  from matplotlib.figure import Figure  # half a second, and other modes draw nothing
+  """Draws the validation score of each fine-tuning by the number of updates: mean and range of its replicas."""
+  from matplotlib.figure import Figure  # takes half a second, and a dry run draws nothing
 
   figure = Figure(figsize=(6, 4), layout="constrained")
   axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""Eight virtual CPU devices for the tests of meshes, no silent broadcasting, and the real files where they are."""
+"""Sets up the tests: eight virtual CPU devices, checked types and shapes, no silent broadcasting, the real files."""
 
 import os
 import pathlib
@@ -13,8 +13,15 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
-from tests import runs
+# Before anything of the package is imported: in the tests' own process, calls check the types, dtypes and shapes of
+# their annotations. An int may stand for a float.
+install_import_hook(
+  "discipline_jax", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
+
+from tests import whole_runs  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -51,6 +58,6 @@ def testdata() -> pathlib.Path:
 def uninterrupted(tmp_path_factory):
   """Workdir, stdout and stderr of the small run, never interrupted."""
   workdir = tmp_path_factory.mktemp("runs") / "whole"
-  code, stdout, stderr = runs.finish(runs.start(workdir))
+  code, stdout, stderr = whole_runs.finish(whole_runs.start(workdir))
   assert code == 0, stderr
   return workdir, stdout, stderr

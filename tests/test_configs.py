@@ -8,8 +8,8 @@ import pytest
 from configs import artificial_small
 from discipline_jax.main import main
 from tests.corpora.small_text import write_text
-from tests.runs import one_device
 from tests.testdata.small_files import write_data, write_model
+from tests.whole_runs import one_device
 
 NAMES = sorted(
   path.stem
@@ -117,7 +117,7 @@ def test_pre_training_is_planned(name, small, tmp_path, capsys):
     "further:": "10,000 updates of 64 x 128 tokens",
     "uniform": "100,000 updates of 300 x 128 tokens",
     "flat:12x768": "num_hidden_layers 12",
-    "nesting:12x768": "nesting (drawn)",
+    "nesting:12x768": "nesting",
     "ablations": "objective  mlm, ",
     "ablations:6x768_3": "num_attention_heads 3, num_hidden_layers 6",
     "ablations:mask_0_20_80": "mask=0.0, same=0.2, random=0.8",

@@ -12,10 +12,10 @@ from scipy.special import softmax
 from discipline_jax import models
 from discipline_jax.main import main
 from discipline_jax.models.initialise import initial_params, word_embeddings
-from discipline_jax.plan import make_plan
-from discipline_jax.saved import read_model
-from tests.runs import CONFIG, one_device
+from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.runs.saved import read_model
 from tests.testdata.small_files import write_data, write_model
+from tests.whole_runs import CONFIG, one_device
 
 
 def export(workdir, output, *arguments) -> int:
@@ -65,9 +65,10 @@ def test_rows_that_were_not_trained_are_what_the_run_began_with(uninterrupted, t
   workdir, _, _ = uninterrupted
   assert export(workdir, tmp_path) == 0
   saved = read_model(workdir)
-  seed = saved.seeds[saved.best]
+  seed = saved.inputs.seeds[saved.best]
   plan = make_plan(saved.config)
-  before = word_embeddings(initial_params("scratch", plan.model_config, plan.head, None, seed))
+  head = plan.task.answer.head
+  before = word_embeddings(initial_params("scratch", plan.model.config, head, None, seed))
   after = load_file(tmp_path / "model.safetensors")["bert.embeddings.word_embeddings.weight"]
   trained = plan.sub_tables[saved.best].rows
   others = np.setdiff1d(np.arange(64), trained)

@@ -14,7 +14,7 @@ import pytest
 
 from discipline_jax.main import main
 from discipline_jax.training.signals import Signals
-from tests.runs import CONFIG, finish, last_step, one_device, start, wait_for_step
+from tests.whole_runs import CONFIG, finish, last_step, one_device, start, wait_for_step
 
 
 def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
@@ -56,7 +56,7 @@ def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path):
     assert "Traceback" not in stderr
   code, _, stderr = finish(start(tmp_path / "stopped"))
   assert code == 0, stderr
-  assert "Going on from step" in stderr
+  assert "Resuming from step" in stderr
   same_results(tmp_path / "stopped", whole)
 
 
@@ -86,7 +86,7 @@ def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}"]
   calls = itertools.count(1)
   with monkeypatch.context() as patch:
-    patch.setattr(Signals, "received", lambda _: signal.SIGTERM if next(calls) == 15 else 0)
+    patch.setattr(Signals, "received", lambda *_: signal.SIGTERM if next(calls) == 15 else 0)
     assert main(arguments) == 75
   assert "stopped at step 15" in capsys.readouterr().err
   for path in (tmp_path / "run" / "checkpoints" / "15").rglob("*"):
@@ -94,7 +94,7 @@ def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
       path.write_bytes(b"")
   assert main(arguments) == 0
   assert "The checkpoint of step 15 cannot be read" in caplog.text
-  assert "Going on from step 14" in caplog.text
+  assert "Resuming from step 14" in caplog.text
   result, expected = (
     json.loads((path / "result.json").read_text()) for path in (tmp_path / "run", uninterrupted[0])
   )

@@ -1,13 +1,18 @@
 """Whole runs: what they write and print."""
 
+import errno
 import json
 import logging
+import os
+import shutil
 
 import jax
 import pytest
 
+from discipline_jax import command_line
+from discipline_jax.errors import UserError
 from discipline_jax.main import main
-from tests.runs import CONFIG, one_device
+from tests.whole_runs import CONFIG, one_device
 
 
 class TestOutputs:
@@ -16,6 +21,8 @@ class TestOutputs:
     result = json.loads((workdir / "result.json").read_text())
     assert result.keys() == {
       "mode",
+      "identity",
+      "commit",
       "task",
       "metric",
       "model",
@@ -85,7 +92,9 @@ class TestOutputs:
   def test_another_config_in_the_workdir_is_an_error(self, uninterrupted, capsys):
     workdir, _, _ = uninterrupted
     assert main(["main", CONFIG, f"--workdir={workdir}", "--config.train.steps=61"]) == 2
-    assert "train.steps is 61, but the run in this workdir has 60" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "train.steps" in error
+    assert str(workdir / "config.json") in error
 
 
 def test_the_step_that_is_compiled_ahead_is_the_one_that_trains(tmp_path, caplog):
@@ -93,7 +102,7 @@ def test_the_step_that_is_compiled_ahead_is_the_one_that_trains(tmp_path, caplog
   with one_device(), jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
     assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", *arguments]) == 0
   steps = [line for line in caplog.messages if "XLA compilation of jit(step)" in line]
-  # That of evaluation: of the other thread, which compiles the training step, nothing is logged.
+  # The one of evaluation: nothing is logged of the other threads, which compile the training step.
   assert len(steps) == 1, steps
 
 
@@ -121,3 +130,130 @@ def test_help(capsys):
   stdout = capsys.readouterr().out
   assert "--config" in stdout
   assert "dry-run" in stdout
+
+
+def test_every_length_is_compiled_before_the_workdir_is_claimed(tmp_path, capsys, monkeypatch):
+  """Too little memory for the longest batches leaves the workdir to the corrected run."""
+  rows = [f"{'ACGT' * length},{number % 2}" for number in range(100) for length in (2, 30)]
+  (tmp_path / "mine.csv").write_text("sequence,label\n" + "\n".join(rows) + "\n")
+  arguments = [
+    *("main", CONFIG, "--config.task.name=custom", f"--config.task.path={tmp_path / 'mine.csv'}"),
+    *("--config.model.config.max_position_embeddings=200", "--config.train.steps=6"),
+    *("--config.eval.batch_size=8", f"--workdir={tmp_path / 'run'}"),
+  ]
+  compile_step, lengths = jax.stages.Lowered.compile, []
+
+  def full(lowered, *options, **settings):
+    lengths.append(lowered)
+    if len(lengths) == 2:
+      raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.")
+    return compile_step(lowered, *options, **settings)
+
+  with one_device(), monkeypatch.context() as patch:
+    patch.setattr(jax.stages.Lowered, "compile", full)
+    assert main(arguments) == 3
+  assert len(lengths) == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert "allocating 7 bytes" in error
+  assert "train.grad_accumulation" in error
+  assert not (tmp_path / "run" / "config.json").exists()
+  with one_device():
+    assert main([*arguments, "--config.train.grad_accumulation=4"]) == 0
+
+
+@pytest.mark.parametrize(
+  ("mode", "named", "not_named"),
+  [
+    ("predict", "eval.batch_size", "train."),
+    ("finetune", "train.grad_accumulation", "remat=False"),
+    ("export", "device", "batch_size"),
+  ],
+)
+def test_the_advice_on_too_little_memory_is_the_modes_own(
+  mode, named, not_named, monkeypatch, capsys
+):
+  def full(*_, **__):
+    raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.")
+
+  monkeypatch.setattr(f"discipline_jax.{mode}.{mode}", full)
+  assert main(["main", CONFIG, f"--config.mode={mode}"]) == 3
+  error = capsys.readouterr().err
+  assert named in error
+  assert not_named not in error
+
+
+def test_other_failures_of_the_device_keep_their_traceback(monkeypatch):
+  def broken(*_, **__):
+    raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+  monkeypatch.setattr("discipline_jax.finetune.finetune", broken)
+  with pytest.raises(jax.errors.JaxRuntimeError):
+    main(["main", CONFIG])
+
+
+@pytest.mark.parametrize(
+  ("number", "code"),
+  [(errno.ENOSPC, 3), (errno.EDQUOT, 3), (errno.EACCES, 2), (errno.EROFS, 2), (errno.EIO, None)],
+)
+def test_errors_of_the_system(number, code, monkeypatch, capsys):
+  """A full disk and a forbidden place are told in one line; anything else may be a bug and keeps its traceback."""
+
+  def fail(*_, **__):
+    raise OSError(number, os.strerror(number), "/some/file")
+
+  monkeypatch.setattr("discipline_jax.finetune.finetune", fail)
+  if code is None:
+    with pytest.raises(OSError, match="/some/file"):
+      main(["main", CONFIG])
+    return
+  assert main(["main", CONFIG]) == code
+  error = capsys.readouterr().err
+  assert len(error.splitlines()) == 1
+  assert "/some/file" in error
+  assert ("free space" in error) == (code == 3)
+
+
+class TestUnsetting:
+  def test_an_optional_field(self, capsys, testdata):
+    sizes = testdata / "bert_small"
+    given = ["main", "--config=dna_splice", f"--config.model.checkpoint={sizes}"]
+    fields = command_line.parse([*given, "--config.model.checkpoint=None"]).config
+    assert fields.model.checkpoint is None
+    fields = command_line.parse(["main", CONFIG, "--config.train.steps=None"]).config
+    assert fields.train.steps is None
+
+  def test_a_field_of_a_run_of_a_study(self):
+    name = "runs.scratch.model.checkpoint"
+    config = command_line.parse(["main", "--config=quickstart", f"--config.{name}=None"]).config
+    assert config.runs.scratch.model.checkpoint is None
+    assert config.runs.step_0.model.checkpoint == "pretrain@0"
+
+  @pytest.mark.parametrize("name", ["seed", "model.init", "train.learning_rate", "model.config"])
+  def test_a_field_that_always_has_a_value(self, name):
+    with pytest.raises(UserError, match=name):
+      command_line.parse(["main", CONFIG, f"--config.{name}=None"])
+
+  def test_an_unknown_field(self):
+    with pytest.raises(UserError, match="model.chekpoint"):
+      command_line.parse(["main", CONFIG, "--config.model.chekpoint=None"])
+
+  def test_the_last_of_several_values_counts(self):
+    name = "--config.model.checkpoint"
+    config = command_line.parse(["main", CONFIG, f"{name}=None", f"{name}=there"]).config
+    assert config.model.checkpoint == "there"
+    config = command_line.parse(["main", CONFIG, f"{name}=there", f"{name}=None"]).config
+    assert config.model.checkpoint is None
+
+  @pytest.mark.parametrize("mode", ["predict", "export"])
+  def test_in_modes_that_use_a_finished_run(self, mode):
+    arguments = ["main", CONFIG, f"--config.mode={mode}", "--config.task.splits=None"]
+    assert command_line.parse(arguments).config.task.splits is None
+
+
+def test_checkpoints_without_a_config_are_refused(uninterrupted, tmp_path, capsys):
+  """They would be of another run, and keep new ones from being saved."""
+  shutil.copytree(uninterrupted[0] / "checkpoints", tmp_path / "run" / "checkpoints")
+  with one_device():
+    assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}"]) == 2
+  assert str(tmp_path / "run") in capsys.readouterr().err.splitlines()[-1]
+  assert not (tmp_path / "run" / "config.json").exists()

@@ -8,8 +8,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from discipline_jax.main import main
-from tests.runs import one_device
 from tests.testdata.small_files import write_data
+from tests.whole_runs import one_device
 
 
 @pytest.mark.parametrize("init", ["pretrained", "re_emb"])

@@ -1,26 +1,27 @@
 """A finished run's model over new files."""
 
 import csv
+import dataclasses
 import json
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 import tokenizers
 from scipy.special import softmax
 
-from discipline_jax.evaluation import predict
-from discipline_jax.finetune import device_data
 from discipline_jax.main import main
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
-from discipline_jax.plan import make_plan
-from discipline_jax.saved import read_model
-from discipline_jax.training.steps import make_eval_step
-from tests.runs import CONFIG, one_device
+from discipline_jax.programs.finetuning import Finetuning
+from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.runs.saved import read_model
+from discipline_jax.training.sharding import mesh_of
 from tests.testdata.small_files import write_data, write_model
+from tests.whole_runs import CONFIG, one_device
 
 
 def run(workdir, table, output, *arguments) -> int:
@@ -59,7 +60,8 @@ def predicted(uninterrupted, tmp_path_factory):
 
 def test_the_score_is_that_of_the_run(predicted):
   plan, replica, saved, rows = predicted
-  truth = [plan.task.labels[i] for i in plan.features.labels[plan.splits[replica]["test"]]]
+  numbers = plan.features.targets["labels"][plan.splits[replica]["test"]]
+  truth = [plan.task.answer.labels[i] for i in numbers]
   right = np.mean([row["prediction"] == label for row, label in zip(rows, truth, strict=True)])
   assert 100 * right == pytest.approx(saved.result["test"]["runs"][replica])
   assert [int(row["line"]) for row in rows] == list(range(2, 202))
@@ -70,19 +72,9 @@ def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninte
   plan, replica, _, rows = predicted
   params = best_params(uninterrupted[0], replica)
   group = slice(replica, replica + 1)
-  step = make_eval_step(
-    classifier_function(plan.trained_config, plan.head, plan.dtype), plan.mesh, params
-  )
-  logits = predict(
-    plan.mesh,
-    step,
-    params,
-    device_data(plan, group),
-    plan.splits[replica]["test"][None],
-    plan.lengths,
-    plan.config.eval.batch_size,
-  )[0]
-  names = [f"p_{label}" for label in plan.task.labels]
+  program = Finetuning(plan, mesh_of(plan.config))
+  logits = program.outputs(params, group, plan.splits[replica]["test"][None])[0]
+  names = [f"p_{label}" for label in plan.task.answer.labels]
   ours = np.array([[float(row[name]) for name in names] for row in rows], np.float32)
   np.testing.assert_array_equal(
     ours, np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
@@ -94,9 +86,9 @@ def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninte
   ("content", "message"),
   [
     ("sequence\nACGT\nACJT\n", "'J' is not a symbol of the run's task (A C G T"),
-    ("name\nACGT\n", "no column 'sequence' but name, "),
-    ("", "no row, "),
-    ("sequence\n", "no row, "),
+    ("name\nACGT\n", "'sequence'"),
+    ("", "task.path"),
+    ("sequence\n", "task.path"),
   ],
 )
 def test_a_wrong_table_is_one_line(content, message, uninterrupted, tmp_path, capsys):
@@ -122,15 +114,19 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
 
 
 def test_a_run_of_an_older_version_is_read(uninterrupted, tmp_path):
-  """Its task.json did not say which symbol may be unknown."""
+  """Its task.json had other names, and did not say which symbol may be unknown."""
   workdir = tmp_path / "run"
   shutil.copytree(uninterrupted[0] / "model", workdir / "model")
   for name in ("config.json", "result.json"):
     shutil.copy(uninterrupted[0] / name, workdir)
   task = json.loads((workdir / "model" / "task.json").read_text())
   del task["alphabet"]["unknown_symbol"]
+  answer = task.pop("answer")
+  task |= {"labels": answer["labels"], "metric": answer["metric"]}
+  task["bracketed"] = task.pop("add_special_tokens")
   (workdir / "model" / "task.json").write_text(json.dumps(task))
-  assert read_model(workdir).task.alphabet == read_model(uninterrupted[0]).task.alphabet
+  ours, theirs = (read_model(path).task for path in (workdir, uninterrupted[0]))
+  assert dataclasses.replace(ours, read=dict) == dataclasses.replace(theirs, read=dict)
 
 
 def test_the_table_is_not_replaced(uninterrupted, tmp_path, capsys):
@@ -156,8 +152,9 @@ def test_lists_of_symbols_and_rows_to_leave_out(uninterrupted, tmp_path, caplog)
     first, second = csv.DictReader(file)
   assert (first.pop("line"), second.pop("line")) == ("1", "2")
   assert first == second
-  for message in (f"2 samples of {table} are left out", f"1 samples of {table} are left out"):
-    assert message in caplog.text
+  warnings = [line for line in caplog.messages if str(table) in line]
+  assert len(warnings) == 1, "one file is warned of once"
+  assert warnings[0].startswith("3 samples")
 
 
 def test_the_run_is_left_as_it_was(uninterrupted, predicted):
@@ -200,17 +197,8 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
 
   plan = make_plan(read_model(pairs / "run").config)
   params = best_params(pairs / "run", 0)
-  logits = predict(
-    plan.mesh,
-    make_eval_step(
-      classifier_function(plan.trained_config, plan.head, plan.dtype), plan.mesh, params
-    ),
-    params,
-    device_data(plan, slice(0, 1)),
-    np.arange(40)[None],
-    plan.lengths,
-    plan.config.eval.batch_size,
-  )[0]
+  program = Finetuning(plan, mesh_of(plan.config))
+  logits = program.outputs(params, slice(0, 1), np.arange(40)[None])[0]
   np.testing.assert_array_equal(predicted[:40], logits[:, 0])
 
   tokenizer = tokenizers.Tokenizer.from_file(str(pairs / "model" / "tokenizer.json"))
@@ -230,15 +218,17 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
   assert not {tokenizer.token_to_id("w90"), tokenizer.token_to_id("w91")} & seen
   params = jax.tree.map(lambda leaf: leaf[0], params)
   whole = np.array(
-    word_embeddings(initial_params("scratch", plan.model_config, plan.head, None, 0))["weight"]
+    word_embeddings(initial_params("scratch", plan.model.config, plan.task.answer.head, None, 0))[
+      "weight"
+    ]
   )
   whole[plan.sub_tables[0].rows] = word_embeddings(params)["weight"]
   word_embeddings(params)["weight"] = whole
-  expected = classifier_function(plan.model_config, plan.head)(
+  expected = classifier_function(plan.model.config, plan.task.answer.head)(
     params,
-    row_of[encoded.ids][None],
-    np.ones((1, len(encoded.ids)), np.int32),
-    np.array(encoded.type_ids)[None],
+    jnp.asarray(row_of[encoded.ids])[None],
+    jnp.ones((1, len(encoded.ids)), jnp.int32),
+    jnp.asarray(encoded.type_ids)[None],
     None,
   ).logits
   np.testing.assert_allclose(predicted[40], expected[0, 0], rtol=1e-5)
@@ -248,7 +238,7 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
   ("name", "content", "column", "message"),
   [
     ("a.tsv", "sentence1\na cat\n", "sentence1", "task.sequence_column = 'sentence1' is not two columns"),
-    ("a.tsv", "sentence1\na cat\n", "sentence1,sentence2", "no column 'sentence2' but sentence1, {}:1"),
+    ("a.tsv", "sentence1\na cat\n", "sentence1,sentence2", "{}:1"),
     ("a.jsonl", '{"sentence1": "a", "sentence2": 3}\n', "sentence1,sentence2", "'3' is not a text, {}:1"),
     ("a.tsv", 'sentence1\tsentence2\n"a\tb\nc"\n', "sentence1,sentence2", "1 fields where the header has 2, {}:3"),
   ],

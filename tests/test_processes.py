@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from tests.runs import SMALL, finish, start_two
+from tests.whole_runs import SMALL, finish, start_two
 
 
 def losses(workdir):

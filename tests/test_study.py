@@ -7,7 +7,7 @@ import pytest
 from matplotlib import image
 
 from discipline_jax.main import main
-from tests.runs import one_device
+from tests.whole_runs import one_device
 
 CONFIG = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny_study.py'}"
 
@@ -37,13 +37,25 @@ def test_the_curves_are_a_picture(study):
 
 
 def test_a_finished_study_is_shown(study, capsys, monkeypatch):
-  monkeypatch.setattr("discipline_jax.study._MODES", {"pretrain": None, "finetune": None})
+  before = (study / "result.json").read_bytes()
+  for mode in ("pretrain", "finetune"):
+    monkeypatch.setattr(f"discipline_jax.{mode}._train", lambda *_: pytest.fail("it ran again"))
   assert main(["main", CONFIG, f"--workdir={study}"]) == 0
   lines = capsys.readouterr().out.splitlines()
-  assert lines[1].split() == ["run", "validation", "test", "best", "step"]
-  assert [line.split()[0] for line in lines[2:4]] == ["scratch", "from_last"]
-  result = json.loads((study / "result.json").read_text())
-  assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[2]
+  first = next(i for i, line in enumerate(lines) if line.startswith("run "))
+  assert lines[first].split() == ["run", "validation", "test", "best", "step"]
+  assert [line.split()[0] for line in lines[first + 1 : first + 3]] == ["scratch", "from_last"]
+  result = json.loads(before)
+  assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[first + 1]
+  assert (study / "result.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ['{"mode": "finetune"}', "[]", "not JSON"])
+def test_the_workdir_of_another_run_is_refused(content, tmp_path, capsys):
+  (tmp_path / "result.json").write_text(content)
+  assert main(["main", CONFIG, f"--workdir={tmp_path}"]) == 2
+  assert str(tmp_path / "result.json") in capsys.readouterr().err
+  assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
 def test_dry_run_and_mistakes(tmp_path, capsys):

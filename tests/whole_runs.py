@@ -1,0 +1,95 @@
+"""Starts whole runs in processes of their own, as a user does."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import jax
+import pytest
+
+SMALL = pathlib.Path(__file__).parent / "testdata" / "tiny.py"
+CONFIG = f"--config={SMALL}"
+
+
+@contextlib.contextmanager
+def one_device() -> Iterator[None]:
+  """Runs within this process use one device of the eight: their programs compile in half the time."""
+  devices = jax.devices()[:1]
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(jax, "devices", lambda: devices)
+    yield
+
+
+def start(
+  workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.Popen:
+  """A small fine-tuning in a process of its own, on one device, with `environment` beside the test's own."""
+  return start_config(SMALL, workdir, *arguments, environment=environment)
+
+
+def start_config(
+  config: pathlib.Path,
+  workdir: pathlib.Path,
+  *arguments: str,
+  environment: dict[str, str] | None = None,
+) -> subprocess.Popen:
+  """A run of any config, likewise."""
+  return subprocess.Popen(
+    [
+      sys.executable,
+      "-m",
+      "discipline_jax.main",
+      f"--config={config}",
+      f"--workdir={workdir}",
+      *arguments,
+    ],
+    env={**os.environ, "XLA_FLAGS": "", **(environment or {})},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    cwd=pathlib.Path(__file__).parents[1],
+  )
+
+
+def start_two(config: pathlib.Path, workdir: pathlib.Path) -> list[subprocess.Popen]:
+  """One run over two processes, as on a pod."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+  return [
+    start_config(
+      config,
+      workdir,
+      environment={
+        "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": str(number),
+      },
+    )
+    for number in range(2)
+  ]
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+  stdout, stderr = process.communicate(timeout=300)
+  return process.returncode, stdout, stderr
+
+
+def last_step(workdir: pathlib.Path) -> int:
+  """The last step in a run's log, of which a kill may have cut the last line."""
+  path = workdir / "metrics.jsonl"
+  lines = path.read_text().splitlines() if path.exists() else []
+  return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
+
+
+def wait_for_step(workdir: pathlib.Path, step: int) -> None:
+  deadline = time.monotonic() + 200
+  while last_step(workdir) < step:
+    assert time.monotonic() < deadline, f"no step {step} in {workdir}"
+    time.sleep(0.02)
