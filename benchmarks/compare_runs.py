@@ -1,4 +1,4 @@
-"""The difference of two finished runs of the same seeds, validation and test pooled, with 95% intervals.
+"""Prints the difference of two finished runs with the same seeds, validation and test pooled, with 95% intervals.
 
   python benchmarks/compare_runs.py RUN_DIR OTHER_RUN_DIR
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from discipline_jax import defaults
-from discipline_jax.plan import make_plan
+from discipline_jax.programs.finetuning_plan import make_plan
 
 
 def main() -> None:

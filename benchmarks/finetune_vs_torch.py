@@ -1,17 +1,20 @@
-"""Fine-tuning speed beside PyTorch and transformers: same model, batch, precision and optimizer, on this machine's CPU.
+"""Compares the speed of fine-tuning with PyTorch and transformers: same model, batch, precision, optimizer and CPU.
 
   pip install -e ".[torch]"
   python benchmarks/finetune_vs_torch.py --checkpoint=DIR [--length=62 --batch_size=32] [--output=FILE.json]
 
-Each side runs in a process of its own, and they take turns, one block of updates at a time, so that a
-machine whose speed drifts drifts for both. Prints a table; the ratio is that of neighbouring blocks.
-Both sides train with dropout as the checkpoint's config has it, Adam, float32, and all threads.
+Each side runs in a process of its own. They take turns, one block of updates at a time, so that a change in the
+machine's speed meets both. Prints a table; ratios are of neighbouring blocks.
+Both sides train with the dropout of the checkpoint's config, Adam, float32, and all threads.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import random
+import string
+import tempfile
 from multiprocessing.connection import Connection
 
 from turns import report, serve, take_turns
@@ -20,65 +23,49 @@ NUM_SYMBOLS, NUM_LABELS = 15, 3
 
 
 def run_jax(checkpoint: str, batch_size: int, length: int, connection: Connection) -> None:
-  """Trains a block of updates for every number received, with the package's own training step."""
+  """Trains a block of updates for every number received, with the program of a fine-tuning on a generated table."""
   os.environ["JAX_PLATFORMS"] = "cpu"
-  import dataclasses
-
   import jax
-  import jax.numpy as jnp
-  import ml_collections
-  import numpy as np
 
-  from discipline_jax import models
-  from discipline_jax.models.functional import classifier_function
-  from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
-  from discipline_jax.training.optimizers import make_optimizer
+  from discipline_jax import defaults
+  from discipline_jax.programs.finetuning import Finetuning
+  from discipline_jax.programs.finetuning_plan import make_plan
   from discipline_jax.training.sharding import make_mesh
-  from discipline_jax.training.state import TrainState
-  from discipline_jax.training.steps import DeviceData, make_train_step
 
-  directory, head = pathlib.Path(checkpoint), models.Classifier(NUM_LABELS)
-  config = models.read_config(directory)
-  rng = np.random.default_rng(0)
-  sub_table = SubTable.reachable(rng.choice(config.vocab_size, 3 + NUM_SYMBOLS, replace=False))
-  params = initial_params("pretrained", config, head, directory, seed=0)
-  word_embeddings(params)["weight"] = sub_table.cut(word_embeddings(params)["weight"])
-  params = jax.tree.map(lambda leaf: leaf[None], params)
-  train = ml_collections.ConfigDict(
-    {
-      "optimizer": "adam",
-      "learning_rate": 1e-5,
-      "warmup_steps": 0,
-      "weight_decay": 0.0,
-      "max_grad_norm": None,
-    }
-  )
-  optimizer = make_optimizer(train, 10**6)
-  state = TrainState.create(params, optimizer)
-  compact = dataclasses.replace(config, vocab_size=len(sub_table.rows))
-  mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-  step = make_train_step(classifier_function(compact, head), optimizer, mesh, state)
-  num_samples = 8 * batch_size
-  data = DeviceData(
-    symbols=jnp.asarray(rng.integers(3, 3 + NUM_SYMBOLS, (num_samples, length)), jnp.uint8),
-    segments=None,
-    labels=jnp.asarray(rng.integers(0, NUM_LABELS, num_samples), jnp.int32),
-    lookup=jnp.asarray(sub_table.lookup)[None],
-    seeds=jnp.zeros(1, jnp.int32),
-  )
+  with tempfile.TemporaryDirectory() as folder:
+    table = pathlib.Path(folder) / "table.csv"
+    write_table(table, 20 * batch_size, length - 2)
+    config = defaults.finetune()
+    config.task.update(name="custom", path=str(table))
+    config.model.checkpoint = checkpoint
+    config.train.update(batch_size=batch_size, grad_accumulation=1, steps=10**6)
+    program = Finetuning(make_plan(config), make_mesh(1, 1, 1, jax.devices()[:1]))
+  program.compile(program.lower())
+  state, step = program.start(), 0
 
   def block(num_updates: int) -> None:
-    nonlocal state
+    nonlocal state, step
     for _ in range(num_updates):
-      batch = jnp.asarray(rng.choice(num_samples, (1, 1, batch_size)), jnp.int32)
-      state, metrics = step(state, data, batch, length)
-      float(metrics["loss"][0])
+      state, metrics = program.update(state, step)
+      float(metrics[0]["loss"][0])
+      step += 1
 
   serve(block, connection)
 
 
+def write_table(path: pathlib.Path, num_samples: int, length: int) -> None:
+  """Writes random sequences of NUM_SYMBOLS letters in NUM_LABELS classes."""
+  draw = random.Random(0)
+  letters = string.ascii_uppercase[:NUM_SYMBOLS]
+  lines = [
+    f"{''.join(draw.choices(letters, k=length))},{number % NUM_LABELS}"
+    for number in range(num_samples)
+  ]
+  path.write_text("\n".join(["sequence,label", *lines]) + "\n", encoding="utf-8")
+
+
 def run_torch(checkpoint: str, batch_size: int, length: int, connection: Connection) -> None:
-  """The same with transformers' BertForSequenceClassification."""
+  """Does the same with transformers' BertForSequenceClassification."""
   import torch
   from transformers import BertForSequenceClassification
 

@@ -1,4 +1,4 @@
-"""How long a checkpoint takes to load, and how much memory that and one training step take, on CPU.
+"""Measures the time to load a checkpoint, and the memory that loading and one training step take, on CPU.
 
   python benchmarks/loading.py base|large
 
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 
 _LOADS = 3
 _LENGTH = 128
@@ -60,15 +59,18 @@ def _write(folder: pathlib.Path, sizes: dict) -> int:
   }
   save_file(tensors, folder / "model.safetensors")
   (folder / "config.json").write_text(json.dumps(config.to_dict()))
+  tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "C"]
+  tokens += [f"[unused{number}]" for number in range(config.vocab_size - len(tokens))]
+  (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
   return sum(tensor.nbytes for tensor in tensors.values())
 
 
 def _measure(what: str, folder: str) -> None:
-  """Prints the seconds and the bytes that it takes."""
+  """Prints the seconds and the bytes that `what` takes."""
   import jax
   import jax.numpy as jnp
 
-  from discipline_jax import finetune  # noqa: F401 (the imports and the backend are no part of it)
+  from discipline_jax import finetune  # noqa: F401 (importing and starting the backend are not measured)
 
   jax.block_until_ready(jnp.zeros(1))
   do = {"load": _load, "step": _step}[what]
@@ -88,41 +90,26 @@ def _load(folder: pathlib.Path) -> None:
 
 def _step(folder: pathlib.Path) -> None:
   import jax
-  import jax.numpy as jnp
-  import ml_collections
-  import numpy as np
 
-  from discipline_jax import models
-  from discipline_jax.models.functional import classifier_function
-  from discipline_jax.models.initialise import initial_params
-  from discipline_jax.training.optimizers import make_optimizer
+  from discipline_jax import defaults
+  from discipline_jax.programs.finetuning import Finetuning
+  from discipline_jax.programs.finetuning_plan import make_plan
   from discipline_jax.training.sharding import make_mesh
-  from discipline_jax.training.state import TrainState
-  from discipline_jax.training.steps import DeviceData, make_train_step
 
-  config, head = models.read_config(folder), models.Classifier(2)
-  params = initial_params("pretrained", config, head, folder, seed=0)
-  params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
-  train = ml_collections.ConfigDict(
-    {"optimizer": "adam", "learning_rate": 1e-5, "warmup_steps": 0, "weight_decay": 0.0}
-  )
-  optimizer = make_optimizer(train, 10)
-  state = jax.jit(partial(TrainState.create, optimizer=optimizer))(params)
-  del params
-  mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-  step = make_train_step(classifier_function(config, head), optimizer, mesh, state)
-  data = DeviceData(
-    symbols=jnp.ones((1, _LENGTH), jnp.uint8),
-    segments=None,
-    labels=jnp.zeros(1, jnp.int32),
-    lookup=jnp.arange(2)[None],
-    seeds=jnp.zeros(1, jnp.int32),
-  )
-  jax.block_until_ready(step(state, data, jnp.zeros((1, 1, 1), jnp.int32), _LENGTH))
+  lines = [f"{'AC' * (_LENGTH // 2 - 1)},{number % 2}" for number in range(20)]
+  (folder / "table.csv").write_text("\n".join(["sequence,label", *lines]) + "\n")
+  config = defaults.finetune()
+  config.task.update(name="custom", path=str(folder / "table.csv"))
+  config.model.checkpoint = str(folder)
+  # With any weight decay the whole table is trained.
+  config.train.update(batch_size=1, grad_accumulation=1, steps=10, weight_decay=1e-9)
+  program = Finetuning(make_plan(config), make_mesh(1, 1, 1, jax.devices()[:1]))
+  program.compile(program.lower())
+  jax.block_until_ready(program.update(program.start(), 0))
 
 
 def _resident(field: str) -> int:
-  """Bytes of the resident set now (VmRSS) or at its peak (VmHWM)."""
+  """Returns the bytes of the resident set now (VmRSS) or at its peak (VmHWM)."""
   status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
   line = next(line for line in status.splitlines() if line.startswith(f"{field}:"))
   return int(line.split()[1]) * 1024

@@ -1,18 +1,20 @@
-"""Pre-training speed beside PyTorch and transformers: same model, batch, precision, optimizer, on this machine's CPU.
+"""Compares the speed of pre-training with PyTorch and transformers: same model, batch, precision, optimizer and CPU.
 
   pip install -e ".[torch]"
   python benchmarks/pretrain_vs_torch.py [--size=4x256 --vocab_size=30522 --length=128 --batch_size=32]
 
 The masked language model and next sentences (`BertForPreTraining`), AdamW, gradients clipped, dropout 0.1, float32, all
-threads. Each side runs in a process of its own, and they take turns. Both mask their rows anew for every update,
-PyTorch by the recipe of transformers' collator; both are given rows that lie in memory.
+threads. Each side runs in a process of its own, and they take turns. Both mask their rows again for every update,
+PyTorch with the recipe of transformers' collator. Both get rows that lie in memory.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
 from multiprocessing.connection import Connection
+from typing import Any
 
 from turns import report, serve, take_turns
 
@@ -21,6 +23,7 @@ MASK_ID = 4
 
 
 def fields(size: str, vocab_size: int) -> dict:
+  """Returns the sizes of the model under Hugging Face's names."""
   layers, width = map(int, size.split("x"))
   return {
     "vocab_size": vocab_size,
@@ -32,7 +35,7 @@ def fields(size: str, vocab_size: int) -> dict:
 
 
 def rows(vocab_size: int, batch_size: int, length: int) -> dict:
-  """Full rows of two segments."""
+  """Returns full rows of two segments."""
   import numpy as np
 
   rng = np.random.default_rng(0)
@@ -43,48 +46,44 @@ def rows(vocab_size: int, batch_size: int, length: int) -> dict:
   return {"ids": ids, "boundary": boundary, "label": rng.integers(0, 2, (8, batch_size))}
 
 
+@dataclasses.dataclass(frozen=True)
+class InMemory:
+  """Rows in memory, in the place of a prepared corpus."""
+
+  vocabulary: Any
+  directory: pathlib.Path | None
+  dtype: Any
+
+  def records(self, part: str, length: int) -> "InMemory":
+    """Returns itself: only the dtype of the ids is asked for."""
+    del part, length
+    return self
+
+
 def run_jax(
   size: str, vocab_size: int, batch_size: int, length: int, connection: Connection
 ) -> None:
-  """Trains a block of updates for every number received, with the package's own training step."""
+  """Trains a block of updates for every number received, with the program of a pre-training."""
   os.environ["JAX_PLATFORMS"] = "cpu"
   import jax
   import jax.numpy as jnp
-  import ml_collections
   import numpy as np
 
-  from discipline_jax import models
-  from discipline_jax.corpora.masking import Masking
-  from discipline_jax.models.functional import pretraining_function
-  from discipline_jax.models.initialise import initial_params
+  from discipline_jax import defaults
   from discipline_jax.models.tokenizer import make_vocabulary
-  from discipline_jax.training.objectives import Objective, RowBatch, make_train_step
-  from discipline_jax.training.optimizers import make_optimizer
+  from discipline_jax.programs.pretraining import Pretraining
+  from discipline_jax.training.objectives import RowBatch
   from discipline_jax.training.sharding import make_mesh
-  from discipline_jax.training.state import TrainState
 
-  config, head = models.ModelConfig(**fields(size, vocab_size)), models.Pretraining()
-  params = initial_params("scratch", config, head, None, 0)
-  train = ml_collections.ConfigDict(
-    {
-      "optimizer": "adamw",
-      "learning_rate": 1e-4,
-      "warmup_steps": 0,
-      "weight_decay": 0.01,
-      "max_grad_norm": 1.0,
-    }
-  )
-  optimizer = make_optimizer(train, 10**6)
-  state = TrainState.create(jax.tree.map(lambda leaf: leaf[None], params), optimizer)
+  config = defaults.pretrain()
+  config.model.config.update(fields(size, vocab_size))
+  config.corpus.length = (length,)
+  config.train.update(batch_size=batch_size, phases=(1.0,))
   vocabulary = make_vocabulary([f"w{i}" for i in range(vocab_size - SPECIAL)], vocab_size)
-  step = make_train_step(
-    pretraining_function(config, head),
-    optimizer,
-    Objective("mlm_nsp", Masking(), vocabulary),
-    make_mesh(1, 1, 1, jax.devices()[:1]),
-    state,
-    0,
-  )
+  corpus: Any = InMemory(vocabulary, None, np.uint16)
+  program = Pretraining(config, corpus, make_mesh(1, 1, 1, jax.devices()[:1]))
+  program.compile(program.lower())
+  state, count = program.start(), 0
   data = rows(vocab_size, batch_size, length)
   batches = [
     RowBatch(
@@ -94,12 +93,11 @@ def run_jax(
     )
     for i in range(8)
   ]
-  count = 0
 
   def block(num_updates: int) -> None:
     nonlocal state, count
     for _ in range(num_updates):
-      state, metrics = step(state, batches[count % 8])
+      state, metrics = program.update(state, batches[count % 8])
       float(metrics["loss"][0])
       count += 1
 
@@ -109,7 +107,7 @@ def run_jax(
 def run_torch(
   size: str, vocab_size: int, batch_size: int, length: int, connection: Connection
 ) -> None:
-  """The same with transformers' BertForPreTraining."""
+  """Does the same with transformers' BertForPreTraining."""
   import torch
   from transformers import BertConfig, BertForPreTraining
 

@@ -47,7 +47,7 @@ def take_turns(
 
 
 def ratios(seconds: Mapping[str, list[float]]) -> list[float]:
-  """How often the second side's time the first one's is, for each pair of neighbouring blocks."""
+  """Returns the ratio of the second side's time to the first side's, for each pair of neighbouring blocks."""
   first, second = seconds.values()
   return [theirs / ours for ours, theirs in zip(first, second, strict=True)]
 
