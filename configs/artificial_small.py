@@ -1,12 +1,13 @@
-"""Does pre-training without meaning help? The study of Chiang and Lee (2022) on one task, for a machine with two cores.
+"""Compares pre-training without meaning with none, on one task: Chiang and Lee (2022), for a machine with two cores.
 
   DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py
   DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py:dna_splice
 
-Two BERTs of 4 x 128 are pre-trained: one on nesting brackets, one on symbols drawn alike and without order. Both, and
-the same network from scratch, are fine-tuned on a task whose files are below DIR (by default a fifth of the training
-samples of protein stability). Expected: a table of three rows. The networks of the study are 8 x 512 after 100,000
-updates: `pretrain_nesting`, `pretrain_uniform`. Tasks of up to 128 tokens: later positions are not pre-trained here.
+Pre-trains two BERTs of 4 layers x 128: one on nesting brackets, one on symbols that are all equally likely and in no
+order. Both, and the same network from scratch, are then fine-tuned on a task whose files are below DIR (by default on a
+fifth of the training samples of protein stability). The task must have at most 128 tokens, because later positions are
+not pre-trained here. Expected: a table of three rows (RESULTS.md has one). The networks of the study are 8 x 512 after
+100,000 updates: `pretrain_nesting`, `pretrain_uniform`.
 """
 
 from discipline_jax import defaults
@@ -17,7 +18,7 @@ def get_config(task: str = "protein_stability"):
     {
       "pretrain_nesting": _pretrain("nesting"),
       "pretrain_uniform": _pretrain("uniform"),
-      "scratch": _finetune(task, "pretrain_nesting@0", "scratch"),  # of the same sizes
+      "scratch": _finetune(task, "pretrain_nesting@0", "scratch"),  # takes the sizes of that step
       "uniform": _finetune(task, "pretrain_uniform", "pretrained"),
       "nesting": _finetune(task, "pretrain_nesting", "pretrained"),
     }

@@ -1,12 +1,12 @@
-"""BERT's own ablations (Devlin et al. 2019): its objectives (table 5), sizes (table 6) and masks (table 8).
+"""Pre-trains BERT as in its ablations (Devlin et al. 2019): objectives (table 5), sizes (table 6), masks (table 8).
 
   python -m discipline_jax.main --config=configs/pretrain_ablations.py:no_nsp
   python -m discipline_jax.main --config=configs/pretrain_ablations.py:left_to_right
   python -m discipline_jax.main --config=configs/pretrain_ablations.py:3x768
   python -m discipline_jax.main --config=configs/pretrain_ablations.py:mask_0_20_80
 
-A mix of masks is the share of the mask token, of the token itself, and of any other, in percent. All else is that of
-pretrain_bert_base.
+The numbers of a mix of masks are percentages: tokens that become the mask token, that stay, and that become any other
+token. Everything else is as in pretrain_bert_base. Expected: kept steps to fine-tune from, as of pretrain_bert_base.
 """
 
 from discipline_jax.configs import pretrain_bert_base

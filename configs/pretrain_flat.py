@@ -1,12 +1,13 @@
-"""Each symbol twice in a line, anywhere: what is left over when all pairs are taken.
+"""Pre-trains on lines in which each symbol stands twice, in random places: pairs without a hierarchy.
 
   python -m discipline_jax.main --config=configs/pretrain_flat.py
   python -m discipline_jax.main --config=configs/pretrain_flat.py:12x768
 
-Symbols are as frequent as by Zipf's law, or, with --config.corpus.path=TEXT --config.corpus.vocabulary=DIR, as the
-tokens of TEXT with the tokenizer of a model in DIR.
+Symbols have the frequencies of Zipf's law, or those of the tokens of a text with the tokenizer of a model in DIR:
+--config.corpus.path=TEXT --config.corpus.vocabulary=DIR.
 
-The corpus and its 930,000 lines are those of Chiang and Lee (2022), with 10,000 more held out; nothing is downloaded.
+The corpus is generated, and nothing is downloaded. It has the 930,000 lines of Chiang and Lee (2022), and 10,000 more
+that are held out. Expected: the steps 0, 20,000 and 100,000 in runs/pretrain_flat/steps, to fine-tune from.
 """
 
 from discipline_jax import defaults

@@ -1,9 +1,10 @@
-"""Goes on with the pre-training of a model, on a corpus of yours: masks alone, 10,000 updates.
+"""Pre-trains a model further on a corpus of yours: masked tokens alone, 10,000 updates.
 
   python -m discipline_jax.main --config=configs/pretrain_further.py --config.corpus.path=DIR
-  python -m discipline_jax.main --config=configs/pretrain_further.py:MODEL --config.corpus.path=DIR
+  python -m discipline_jax.main --config=pretrain_further:MODEL --config.corpus.path=DIR --workdir=runs/further
 
-MODEL is a directory, a kept step (WORKDIR@STEP) or an id of the hub; by itself bert-base-uncased.
+MODEL is a directory, a kept step (WORKDIR@STEP) or a hub id; by default bert-base-uncased. Expected: the steps 0, 1,000
+and 10,000 in the workdir's steps/, to fine-tune from, and the held-out loss and accuracy in result.json.
 """
 
 from discipline_jax import defaults

@@ -1,12 +1,13 @@
-"""Brackets that close as they opened, whose symbols are drawn like words: a hierarchy.
+"""Pre-trains on nesting brackets, which close in the reverse order in which they opened: a hierarchy.
 
   python -m discipline_jax.main --config=configs/pretrain_nesting.py
   python -m discipline_jax.main --config=configs/pretrain_nesting.py:12x768
 
-Symbols are as frequent as by Zipf's law, or, with --config.corpus.path=TEXT --config.corpus.vocabulary=DIR, as the
-tokens of TEXT with the tokenizer of a model in DIR.
+Symbols have the frequencies of Zipf's law, or those of the tokens of a text with the tokenizer of a model in DIR:
+--config.corpus.path=TEXT --config.corpus.vocabulary=DIR.
 
-The corpus and its 230,000 lines are those of Chiang and Lee (2022), with 5,000 more held out; nothing is downloaded.
+The corpus is generated, and nothing is downloaded. It has the 230,000 lines of Chiang and Lee (2022), and 5,000 more
+that are held out. Expected: the steps 0, 20,000 and 100,000 in runs/pretrain_nesting/steps, to fine-tune from.
 """
 
 from discipline_jax import defaults

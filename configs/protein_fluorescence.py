@@ -1,9 +1,9 @@
-"""How bright a variant of the fluorescent protein avGFP is: a value, Spearman's correlation, 237 residues.
+"""Fine-tunes BERT to predict how bright a variant of the fluorescent protein avGFP is (a value, 237 residues).
 
   python -m discipline_jax.main --config=configs/protein_fluorescence.py
 
-Needs protein/fluorescence_{train,dev,test}.fa below --config.data_dir. The paper's test correlation (first
-version): 63.7 (BERT) against 27.5 (scratch).
+Needs protein/fluorescence_{train,dev,test}.fa below --config.data_dir; an error says where to get them. Expected test
+Spearman correlation (the paper's first version): 63.7 with BERT, 27.5 from scratch (--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

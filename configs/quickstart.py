@@ -1,11 +1,11 @@
-"""The whole of it, small, with nothing to download: pre-train on brackets, then fine-tune on a DNA-like task.
+"""Shows everything in small, with nothing to download: pre-trains on brackets, then fine-tunes on a DNA-like task.
 
   python -m discipline_jax.main --config=configs/quickstart.py
 
-A BERT of 2 x 64 is pre-trained on a corpus of nesting brackets, which has no meaning. It is then fine-tuned, from
-before and from after the pre-training, and beside it the same network from scratch, on generated sequences of which
-two of three classes carry a splice-like motif. Expected: a table of three rows, in less than three minutes on two CPU
-cores.
+A BERT of 2 layers x 64 is pre-trained on a generated corpus of nesting brackets, which has no meaning. Three networks
+of this size are then fine-tuned on generated sequences, in which two of three classes carry a splice-like motif: one
+starts from before the pre-training, one from after it, and one from scratch. Expected: a table of three rows, in about
+three minutes on two CPU cores.
 """
 
 from discipline_jax import defaults
@@ -15,7 +15,7 @@ def get_config():
   return defaults.study(
     {
       "pretrain": _pretrain(),
-      "scratch": _finetune("pretrain@0", "scratch"),  # of the same sizes
+      "scratch": _finetune("pretrain@0", "scratch"),  # takes the sizes of that step
       "step_0": _finetune("pretrain@0", "pretrained"),
       "step_last": _finetune("pretrain", "pretrained"),
     }
@@ -24,7 +24,7 @@ def get_config():
 
 def _pretrain():
   config = defaults.pretrain()
-  config.seed = 1  # with the same seed, step 0 would be what `scratch` draws
+  config.seed = 1  # with seed 0, step 0 would have the same weights as `scratch`
   config.corpus.update(name="nesting", lines=20_000, length=(128,), validation=0.02)
   config.objective.kind = "mlm"
   config.model.config.update(
