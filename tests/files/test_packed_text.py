@@ -50,6 +50,7 @@ def test_the_lines_of_a_file(tmp_path, name, pack, mark):
     ("a.xz", TEXT.encode(), r"\.xz file .*a\.xz;"),
     ("a.txt", None, r"a\.txt; do this"),
   ],
+  ids=["not UTF-8", "packed, not UTF-8", "cut .gz", "plain .gz", "cut .xz", "plain .xz", "missing"],
 )
 def test_a_broken_file_is_named(tmp_path, name, content, fact):
   if content is not None:
