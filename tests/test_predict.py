@@ -224,6 +224,7 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
   )
   whole[plan.sub_tables[0].rows] = word_embeddings(params)["weight"]
   word_embeddings(params)["weight"] = whole
+  params = jax.tree.map(jnp.asarray, params)
   expected = classifier_function(plan.model.config, plan.task.answer.head)(
     params,
     jnp.asarray(row_of[encoded.ids])[None],
