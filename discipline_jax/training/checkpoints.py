@@ -5,7 +5,6 @@ import pathlib
 from logging import LogRecord, getLogger
 from typing import Any
 
-import orbax.checkpoint as ocp
 from absl import logging
 
 from discipline_jax.errors import RunFailed, UserError
@@ -15,7 +14,10 @@ class Checkpoints:
   """Keeps the latest two checkpoints in a directory; if the latest cannot be read, the one before it is restored."""
 
   def __init__(self, directory: pathlib.Path):
+    import orbax.checkpoint as ocp  # takes a second, and a dry run needs none
+
     self._directory = directory
+    self._args = ocp.args
     for logger in (logging.get_absl_logger(), getLogger("asyncio")):
       logger.addFilter(_is_said_once)
     options = ocp.CheckpointManagerOptions(
@@ -27,7 +29,7 @@ class Checkpoints:
     """Begins to save `tree`; its arrays may be donated as soon as this returns."""
 
     def save() -> None:
-      if not self._manager.save(step, args=ocp.args.StandardSave(tree)):
+      if not self._manager.save(step, args=self._args.StandardSave(tree)):
         raise AssertionError(f"Orbax did not save step {step}")
 
     self._guard(save)
@@ -45,7 +47,7 @@ class Checkpoints:
     reason = ""
     for step in steps:
       try:
-        return step, self._manager.restore(step, args=ocp.args.StandardRestore(template))
+        return step, self._manager.restore(step, args=self._args.StandardRestore(template))
       except (ValueError, KeyError, TypeError, OSError) as error:
         reason = _first_line(error)
         logging.warning("The checkpoint of step %d cannot be read: %s", step, reason)

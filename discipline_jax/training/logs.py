@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.summary import scalar
 
 from discipline_jax.errors import RunFailed
 from discipline_jax.files.whole_files import whole_file
@@ -32,6 +29,10 @@ class MetricsLog:
     self._is_open = jax.process_index() == 0
     if not self._is_open:
       return
+    # Imported here, because it takes a while, and a dry run needs none.
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event, SessionLog
+
     kept = []
     if self._path.exists():
       for line in self._path.read_text(encoding="utf-8").splitlines():
@@ -61,6 +62,9 @@ class MetricsLog:
     """Writes one line: step, split, replica and the measured values."""
     if not self._is_open:
       return
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.summary import scalar
+
     record = {"step": step, "split": split, "replica": replica, **values}
     with self._explained():
       self._file.write(json.dumps(record) + "\n")
