@@ -132,7 +132,6 @@ def _padded(features: Features, saved: Saved) -> tuple[Features, np.ndarray]:
     features,
     symbols=np.pad(features.symbols, padding),
     segments=None if segments is None else np.pad(segments, padding),
-    targets={},
   )
   return padded, lengths
 

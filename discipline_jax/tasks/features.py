@@ -89,8 +89,15 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     ),
     symbol_ids,
     {name: len(part) for name, part in parts.items()},
-    task.answer.targets(examples, Layout(lengths, int(task.add_special_tokens))),
+    _targets(task, examples, lengths),
   )
+
+
+def _targets(task: Task, examples: Sequence[Example], lengths: np.ndarray) -> dict[str, np.ndarray]:
+  """Returns the targets of samples, or none if they have no labels."""
+  if examples[0].label is None:
+    return {}
+  return task.answer.targets(examples, Layout(lengths, int(task.add_special_tokens)))
 
 
 def _encode_symbols(

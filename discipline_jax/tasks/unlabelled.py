@@ -38,7 +38,7 @@ def read_unlabelled(
   check = None if alphabet.is_open else partial(_known, alphabet)
   rows = read_rows(path, form, labelled=False, check=check)
   sequences = encode([own for _, own, _ in rows], alphabet)
-  return [row.place for row, _, _ in rows], [Example(sequence, 0) for sequence in sequences]
+  return [row.place for row, _, _ in rows], [Example(sequence, None) for sequence in sequences]
 
 
 def _read_texts(
@@ -62,7 +62,7 @@ def _text_example(row: Row) -> tuple[str, Example]:
   for text in texts:
     if not isinstance(text, str):
       raise UserError(f"{str(text)[:40]!r} is not a text, {row.place}; correct the line")
-  return row.place, Example(texts[0], 0, texts[1] if row.extra else None)
+  return row.place, Example(texts[0], None, texts[1] if row.extra else None)
 
 
 def _known(alphabet: Alphabet, row: Row, symbols: Sequence[str]) -> Sequence[str]:
