@@ -45,7 +45,7 @@ class Example:
 
   Attributes:
     sequence: symbols, as a text of one character each or as an array of their numbers in the alphabet; or a text.
-    label: the number of its class, the value to predict, or whatever else the task's answer takes; None if there is none.
+    label: its class number, the value to predict, or whatever the task's answer takes; None if there is no label.
     second: the second text of a pair.
     group: the number of the group that the sample belongs to, if groups are scored and not samples.
   """
