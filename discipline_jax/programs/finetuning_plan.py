@@ -4,7 +4,6 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
-import math
 import os
 import pathlib
 
@@ -23,7 +22,7 @@ from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.splits import Split, make_split
 from discipline_jax.tasks.token_maps import make_map
-from discipline_jax.training.batches import round_up
+from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 
 
@@ -39,7 +38,6 @@ class Plan:
     lengths: lengths of the samples, rounded up to the lengths that are compiled.
     seeds, splits, sub_tables: one for each replica.
     model: the model, before its weights are read.
-    steps_per_epoch: updates that see every training sample once.
   """
 
   config: ConfigDict
@@ -53,13 +51,10 @@ class Plan:
   model: Model
 
   @property
-  def steps_per_epoch(self) -> int:
-    return math.ceil(len(self.splits[0]["train"]) / self.config.train.batch_size)
-
-  @property
   def num_steps(self) -> int:
     """The number of updates."""
-    return self.config.train.steps or self.config.train.epochs * self.steps_per_epoch
+    train = self.config.train
+    return train.steps or train.epochs * epoch_steps(len(self.splits[0]["train"]), train.batch_size)
 
   @property
   def trained_config(self) -> ClassifierConfig:
@@ -112,7 +107,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     seeds=seeds,
     splits=splits,
     sub_tables=[
-      _sub_table(config, model.vocabulary, known_ids(task, features, split, model), replica)
+      _sub_table(config, model.vocabulary, _known_ids(task, features, split, model), replica)
       for replica, split in enumerate(splits)
     ],
     model=model,
@@ -179,7 +174,7 @@ def _check(config: ConfigDict) -> None:
   command_line.one_of(config, {"eval.select": ("best", "last")})
 
 
-def known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:
+def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:
   """Returns the token id of each symbol: the unknown token's for symbols of an open alphabet that training lacks."""
   if task.alphabet is None or not task.alphabet.is_open:
     return features.symbol_ids

@@ -50,7 +50,7 @@ class Batches:
     self._batch_size = batch_size
     rows = math.ceil(math.ceil(batch_size / accumulation) / row_multiple) * row_multiple
     self._parts = (accumulation, rows)
-    self.steps_per_epoch = math.ceil(indices.shape[1] / batch_size)
+    self.steps_per_epoch = epoch_steps(indices.shape[1], batch_size)
     self._order = lru_cache(maxsize=1)(self._shuffle)
 
   def at(
@@ -85,6 +85,11 @@ class Batches:
       full = part[:, : part.shape[1] // size * size].reshape(len(part), -1, size)
       part[:, : full[0].size] = full[:, rng.permutation(full.shape[1])].reshape(len(part), -1)
     return shuffled
+
+
+def epoch_steps(num_samples: int, batch_size: int) -> int:
+  """Returns the number of updates that see every sample once; the last batch may be short."""
+  return math.ceil(num_samples / batch_size)
 
 
 def round_up(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " samples"]:
