@@ -30,7 +30,7 @@ def finetune() -> ConfigDict:
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set that is used, in (0, 1]
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
-        # The next eight fields are for the task `custom`, a table of one's own.
+        # The next twelve fields are for the task `custom`, a table of one's own.
         "path": placeholder(
           str
         ),  # .csv .tsv .jsonl .fasta, also .gz .xz; {split} in it: train, validation, test
@@ -39,7 +39,15 @@ def finetune() -> ConfigDict:
         ),  # column with train, validation or test; unset: a random split, 90/5/5
         "sequence_column": "sequence",
         "label_column": "label",
-        "symbols": "characters",  # characters | words (blanks between them) | integers
+        "label_separator": placeholder(
+          str
+        ),  # FASTA: text between name, label and split of a header; ' ': the label is all words in between
+        "label_pattern": placeholder(
+          str
+        ),  # FASTA: regular expression with a group (?P<label>...), with splits also (?P<split>...)
+        "symbols": "characters",  # characters | words (blanks between them) | integers | kmers (overlapping)
+        "k": 3,  # letters of a k-mer, for symbols kmers: ACGT has the 3-mers ACG and CGT
+        "case": "as_is",  # as_is: a and A are two symbols | upper: a is read as A
         "alphabet": placeholder(
           str
         ),  # all symbols that may occur; unset: those of the training part
@@ -88,6 +96,9 @@ def finetune() -> ConfigDict:
       },
       "predict": {  # mode = predict: applies the model of a finished --workdir to task.path
         "output": placeholder(str),  # a .csv file
+        "keep_columns": placeholder(
+          str
+        ),  # columns of the table to write as well, with commas between them; FASTA has name and header
       },
       "export": {  # mode = export: writes the model of a finished --workdir
         "output": placeholder(str),  # a directory, in Hugging Face's format

@@ -22,6 +22,7 @@ from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
+from discipline_jax.tasks.readers.tables import json_text
 from discipline_jax.tasks.unlabelled import read_unlabelled
 from discipline_jax.training.samples import Batch, outputs_of
 from discipline_jax.training.sharding import mesh_of, platform_of, put, replicated, state_shardings
@@ -37,7 +38,7 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   caller.
 
   Args:
-    config: `task.path` and its format, `predict.output`, `eval.batch_size` and `mesh` are taken from it; everything
+    config: `task.path` and its format, `predict`, `eval.batch_size` and `mesh` are taken from it; everything
       else is the run's.
     workdir: of the finished run.
     dry_run: only say what would run.
@@ -49,12 +50,14 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = _files(config)
   has_symbols = tasks.takes(saved.task.name, "symbols")
-  places, examples = read_unlabelled(
+  keep = _kept_columns(config.predict.keep_columns, saved.task.answer.columns)
+  rows, examples = read_unlabelled(
     source,
     saved.task,
     config.task,
-    symbols=saved.config.task.symbols if has_symbols else None,
+    trained=saved.config.task if has_symbols else None,
     pairs=saved.inputs.pairs,
+    keep=keep,
   )
   replica = saved.best
   summary = f"{len(examples)} rows of {source} by {saved.describe(replica)} of {workdir}"
@@ -66,10 +69,23 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   answer, layout = saved.task.answer, Layout(lengths, int(saved.task.add_special_tokens))
   with whole_file(output, text=True) as file:
     writer = csv.writer(file)
-    writer.writerow(["line", *answer.columns])
-    for place, lines in zip(places, answer.rows(outputs, layout), strict=True):
-      writer.writerows([place.rpartition(":")[2], *line] for line in lines)
+    writer.writerow(["line", *keep, *answer.columns])
+    for row, lines in zip(rows, answer.rows(outputs, layout), strict=True):
+      kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
+      writer.writerows([*kept, *line] for line in lines)
   print(f"{summary}: {output}")
+
+
+def _kept_columns(names: str | None, own: list[str]) -> list[str]:
+  """Returns the columns that `predict.keep_columns` names; raises UserError if the output has such a column already."""
+  columns = [] if names is None else [name.strip() for name in names.split(",")]
+  for column in columns:
+    if not column or columns.count(column) > 1 or column in ("line", *own):
+      raise UserError(
+        f"predict.keep_columns = {names!r}: a column {column!r} cannot be written beside"
+        f" {', '.join(['line', *own])[:200]}; leave it out, or rename it in the table"
+      )
+  return columns
 
 
 def _files(config: ConfigDict) -> tuple[pathlib.Path, pathlib.Path]:
@@ -99,7 +115,7 @@ def _outputs(
   model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
   params, lookup = _params(saved, replica, model, features.symbol_ids)
-  _warn_of_unseen(features, task.alphabet is not None and task.alphabet.is_open, lookup)
+  _check_unseen(features, task.alphabet is not None and task.alphabet.is_open, lookup)
   mesh = mesh_of(config)
   params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
   params = put(params, state_shardings(mesh, params))
@@ -153,11 +169,21 @@ def _params(
   return params, sub_table.lookup
 
 
-def _warn_of_unseen(features: Features, is_open: bool, lookup: np.ndarray) -> None:
-  """Logs how many symbols of an open alphabet training did not see: they have the unknown token's row, the last."""
+def _check_unseen(features: Features, is_open: bool, lookup: np.ndarray) -> None:
+  """Logs how many symbols of an open alphabet training did not see: they have the unknown token's row, the last.
+
+  Raises:
+    UserError: they are most symbols.
+  """
   if not is_open:
     return
-  unseen = (features.symbols >= NUM_SPECIAL) & (lookup[features.symbols] == lookup[-1])
+  symbols = features.symbols >= NUM_SPECIAL
+  unseen = symbols & (lookup[features.symbols] == lookup[-1])
+  if 2 * unseen.sum() > symbols.sum():
+    raise UserError(
+      f"{unseen.sum()} of {symbols.sum()} symbols do not occur in the training part of this replica, so its predictions"
+      " would say nothing; check that the sequences are written as they were for training"
+    )
   if unseen.any():
     logging.warning(
       "%d symbols in %d of %d rows do not occur in training",

@@ -10,6 +10,20 @@ from typing import Any
 from discipline_jax.errors import UserError
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+# What a file that is no text begins with, and what it is.
+_MAGIC = {
+  b"PK\x03\x04": "a zip file, such as .xlsx",
+  b"\xd0\xcf\x11\xe0": "an Excel file",
+  b"\xff\xfe": "UTF-16 text",
+  b"\xfe\xff": "UTF-16 text",
+  b"\x1f\x8b": "a gzip file, whose name must end in .gz",
+  b"\xfd7zXZ": "an xz file, whose name must end in .xz",
+  b"BZh91AY&SY": "a bzip2 file",
+  b"\x28\xb5\x2f\xfd": "a zstd file",
+  b"PAR1\x15": "a Parquet file",
+  b"%PDF-": "a PDF file",
+  b"SQLite format 3\0": "an SQLite file",
+}
 
 
 def kind_of(path: pathlib.Path) -> str:
@@ -34,14 +48,29 @@ def lines(path: pathlib.Path, remedy: str) -> Iterator[str]:
   try:
     with _OPEN.get(suffix, open)(path, "rb") as file:
       for number, line in enumerate(file, 1):
+        if number == 1:
+          _check_magic(line, path)
         try:
           text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
+          place = f"{path}:{number + _returns(line[: error.start])}"
           raise UserError(
-            f"not UTF-8 text ({error.reason}), {path}:{number}; save it as UTF-8, and name a packed file .gz or .xz"
+            f"not UTF-8 text ({error.reason}), {place}; save it as UTF-8, and name a packed file .gz or .xz"
           ) from None
         yield text
   except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
     raise UserError(f"not a whole {suffix} file ({error}), {path}; pack it again") from None
   except OSError as error:
     raise UserError(f"{error.strerror or error}, {path}; {remedy}") from None
+
+
+def _check_magic(start: bytes, path: pathlib.Path) -> None:
+  """Raises UserError if a file begins as one of another kind does, which may hold no byte that is wrong in UTF-8."""
+  for magic, kind in _MAGIC.items():
+    if start.startswith(magic):
+      raise UserError(f"{kind}, and not UTF-8 text, {path}:1; save it as UTF-8 text")
+
+
+def _returns(text: bytes) -> int:
+  """Returns the number of carriage returns that end a line alone."""
+  return text.count(b"\r") - text.count(b"\r\n")

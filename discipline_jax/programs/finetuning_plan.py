@@ -182,7 +182,13 @@ def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np
   known = seen > 0
   known[:NUM_SPECIAL] = True
   for part, samples in split.items():
-    others = int((~known[features.symbols[samples]]).sum())
+    symbols = features.symbols[samples]
+    others, total = int((~known[symbols]).sum()), int((symbols >= NUM_SPECIAL).sum())
+    if 2 * others > total:
+      raise UserError(
+        f"{others} of {total} symbols of the {part} part do not occur in training, so a score on it would say nothing;"
+        " check what --config.task.symbols takes for one symbol, or give more training samples"
+      )
     if others:
       logging.warning("%d symbols of the %s part do not occur in training", others, part)
   return np.where(known, features.symbol_ids, model.vocabulary.unk_id)

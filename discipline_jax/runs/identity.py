@@ -21,6 +21,7 @@ _IRRELEVANT = (
   "train.log_every_steps",
   "checkpoint.every_steps",
   "predict.output",
+  "predict.keep_columns",
   "export.output",
 )
 

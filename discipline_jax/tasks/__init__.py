@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
-from discipline_jax.tasks import custom, dna, glue, music, planted, protein, sources
+from discipline_jax.tasks import custom, dna, glue, music, own_table, planted, protein, sources
 from discipline_jax.tasks.base import Task
 
 # The options that every task takes.
@@ -59,8 +59,10 @@ _TASKS: dict[str, _Entry] = {
     lambda data_dir: [data_dir / music.TABLE],
   ),
   "custom": _Entry(
-    lambda _, task: custom.custom(task.path, custom.task_format(task), task.alphabet, task.metric),
-    ("path", "alphabet", "metric", *(field.name for field in dataclasses.fields(custom.Format))),
+    lambda _, task: custom.custom(
+      task.path, own_table.task_format(task), task.alphabet, task.metric
+    ),
+    ("path", "alphabet", "metric", *(field.name for field in dataclasses.fields(own_table.Format))),
     is_public=False,  # the user's own file
   ),
   **{

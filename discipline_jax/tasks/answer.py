@@ -6,7 +6,7 @@ writes, and what `task.json` keeps of it. The kinds of answers are in `tasks.ans
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int32
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.heads import Head
+from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.examples import Example
 
 # The arrays that a loss and a score compare the outputs with, by name; the first axis runs over samples.
@@ -72,6 +73,17 @@ class Answer(abc.ABC):
     if metric not in cls.metrics:
       raise UserError(f"task.metric = {metric!r} is not one of: {', '.join(cls.metrics)}")
     return metric
+
+  @classmethod
+  def refused(cls, labels: Iterable[str | None]) -> Mapping[str, str]:
+    """Returns the labels of a column that cannot be meant as labels, each with what is wrong with it."""
+    return missing(labels)
+
+  @classmethod
+  def key(cls, label: Any) -> Hashable:
+    """Returns what equal parsed labels have in common if training must have one of them; None if it need not."""
+    del label
+    return None
 
   @classmethod
   @abc.abstractmethod

@@ -6,7 +6,7 @@ A further kind is one more class that implements `answer.Answer`, with its name 
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int32
 from discipline_jax.errors import UserError
 from discipline_jax.models.heads import Classifier
 from discipline_jax.tasks.answer import Answer, Layout, Measured, Targets
+from discipline_jax.tasks.class_names import class_key, class_name, class_names, refused
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, vote
 
@@ -40,17 +41,21 @@ class Class(Answer):
   vote: str | None = None
 
   @classmethod
+  def refused(cls, labels: Iterable[str | None]) -> Mapping[str, str]:
+    return refused(labels)
+
+  @classmethod
+  def key(cls, label: str) -> Hashable:
+    return class_key(label)
+
+  @classmethod
   def parse(cls, text: str, place: str) -> str:
-    label = _present(text, place)
-    if label.lower() == "nan":  # what other programs write for a missing label
-      raise UserError(
-        f"the label {label!r} means that there is none, {place}; give one, or leave the row out"
-      )
-    return label
+    return class_name(_present(text, place))
 
   @classmethod
   def fit(cls, labels: Mapping[str, Sequence[str]], metric: str, path: str) -> "Class":
-    names = tuple(sort_labels({label for part in labels.values() for label in part}))
+    found = class_names(label for part in labels.values() for label in part)
+    names = tuple(sort_labels(found.values()))
     if len(names) < 2:
       raise UserError(
         f"only one class, {names[0]!r}, {path}; set task.kind=regression, or give two classes"
@@ -66,13 +71,12 @@ class Class(Answer):
         len(names),
         rows,
       )
-    absent = set(names) - set(labels["train" if "train" in labels else "all"])
-    if absent:
-      logging.warning("no training sample has the class %s", ", ".join(sort_labels(absent)))
     return cls(names, metric)
 
   def encode(self, label: str) -> int:
-    return self.labels.index(label)
+    if label in self.labels:
+      return self.labels.index(label)
+    return [class_key(name) for name in self.labels].index(class_key(label))  # `01` for `1`
 
   @property
   def head(self) -> Classifier:
@@ -150,8 +154,11 @@ class Value(Answer):
       value = float(label)
     except ValueError:
       value = math.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
-      raise UserError(f"the label {label[:40]!r} is not a finite number, {place}; correct the line")
+    if not abs(value) <= float(np.finfo(np.float32).max) or "_" in label:  # Python reads 1_000
+      point = "write the decimal point as a point, and thousands without a sign; " * ("," in label)
+      raise UserError(
+        f"the label {label[:40]!r} is not a finite number, {place}; {point}correct the line"
+      )
     return value
 
   @classmethod

@@ -1,7 +1,7 @@
 """Turns samples into arrays of symbol numbers, padded to one length."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from absl import logging
@@ -12,6 +12,7 @@ from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
+from discipline_jax.tasks.readers.lines import upper
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3
@@ -187,13 +188,29 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
         " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     logging.warning(
-      "%d of %d symbols are not tokens of the model, so they use other tokens: %s",
+      "%d of %d symbols are not tokens of the model, so they use other tokens: %s%s",
       len(others),
       len(alphabet.symbols),
       " ".join(others)[:60],
+      _case_hint(others, alphabet, exact.keys()),
     )
     ids |= zip(others, left, strict=False)
   return np.array([*(ids[symbol] for symbol in alphabet.symbols), vocabulary.unk_id], np.int32)
+
+
+def _case_hint(others: Sequence[str], alphabet: Alphabet, tokens: Collection[str]) -> str:
+  """Returns what to do if the model has most of these symbols in the other case, and the task does not."""
+  for change, remedy in (
+    (
+      upper,
+      "they are in lower case, and the model has them in upper case: set --config.task.case=upper",
+    ),
+    (str.lower, "they are in upper case, and the model has them in lower case: write them so"),
+  ):
+    changed = {change(symbol) for symbol in others} - {*others}
+    if 2 * len((changed - {*alphabet.symbols}) & {*tokens}) > len(others):
+      return f"; {remedy}"
+  return ""
 
 
 def _check_symbols(symbols: np.ndarray, task: Task, symbol_ids: np.ndarray, unk_id: int) -> None:

@@ -5,45 +5,80 @@ import pathlib
 from collections.abc import Sequence
 from functools import partial
 
+from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.base import Task
-from discipline_jax.tasks.custom import encode, read_rows, task_format
+from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
+from discipline_jax.tasks.own_table import read_unlabelled_rows, task_format
 from discipline_jax.tasks.readers.lines import keep_valid, upper
 from discipline_jax.tasks.readers.tables import Row, read_table
+from discipline_jax.tasks.symbols import check_known
+
+_UNSEEN = {
+  "upper": "add --config.task.case=upper, or write them in upper case",
+  "lower": "write them in lower case",
+  "other": "check that the sequences are written as they were for training, and task.sequence_column",
+}
 
 
 def read_unlabelled(
-  path: pathlib.Path, task: Task, options: ConfigDict, *, symbols: str | None, pairs: bool
-) -> tuple[list[str], list[Example]]:
-  """Returns the places (`file:line`) and the samples of the rows of a table.
+  path: pathlib.Path,
+  task: Task,
+  options: ConfigDict,
+  *,
+  trained: ConfigDict | None,
+  pairs: bool,
+  keep: Sequence[str] = (),
+) -> tuple[list[Row], list[Example]]:
+  """Returns the rows of a table, with the values of the columns to keep as `extra`, and their samples.
 
   Args:
     path: a table, see `readers.tables.read_table`.
     task: the task that a model was trained on.
-    options: `task` of a config: column names and `skip_invalid` are taken from it.
-    symbols: the `task.symbols` that the model was trained with; None if its task has no such option.
+    options: `task` of a config: column names and `skip_invalid` are taken from it. Its `case` counts beside the run's.
+    trained: `task` of the run's config, if it says how sequences are written; None if the task has no such options.
     pairs: whether a sample is two texts, in two columns.
+    keep: names of columns to keep.
 
   Raises:
-    UserError: a table that the task cannot read, with file and line.
+    UserError: a table that the task cannot read, with file and line; or most symbols do not occur in training.
   """
   if task.alphabet is None:
-    return _read_texts(path, options, pairs)
-  symbols = symbols or task.alphabet.spelling
-  form = dataclasses.replace(task_format(options), symbols=symbols)
+    return _read_texts(path, options, pairs, keep)
+  form = task_format(options)
+  if trained is None:
+    form = dataclasses.replace(form, symbols=task.alphabet.spelling)
+  else:
+    case = "upper" if "upper" in (trained.case, options.case) else "as_is"
+    form = dataclasses.replace(form, symbols=trained.symbols, k=trained.k, case=case)
   alphabet = task.alphabet
   check = None if alphabet.is_open else partial(_known, alphabet)
-  rows = read_rows(path, form, labelled=False, check=check)
-  sequences = encode([own for _, own, _ in rows], alphabet)
-  return [row.place for row, _, _ in rows], [Example(sequence, None) for sequence in sequences]
+  rows = read_unlabelled_rows(path, form, extra_columns=keep, check=check)
+  if alphabet.is_open:
+    _check_unseen([(row.place, own) for row, own in rows], set(alphabet.symbols))
+  sequences = encode([own for _, own in rows], alphabet)
+  return [row for row, _ in rows], [Example(sequence, None) for sequence in sequences]
+
+
+def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) -> None:
+  """Raises UserError if most symbols are unknown; logs how many rows consist of such symbols."""
+  check_known(rows, known, _UNSEEN)
+  mostly = [place for place, own in rows if 2 * sum(one not in known for one in own) > len(own)]
+  if mostly:
+    logging.warning(
+      "more than half of the symbols of %d rows do not occur in training, so their predictions say nothing; the first"
+      " is %s",
+      len(mostly),
+      mostly[0],
+    )
 
 
 def _read_texts(
-  path: pathlib.Path, options: ConfigDict, pairs: bool
-) -> tuple[list[str], list[Example]]:
+  path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[str]
+) -> tuple[list[Row], list[Example]]:
   columns = options.sequence_column.split(",")
   if len(columns) != 1 + pairs:
     wanted = "two columns with a comma between them" if pairs else "one column of texts"
@@ -51,18 +86,21 @@ def _read_texts(
       f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
     )
   # Quotes in a .tsv are part of the text, as they are in GLUE's files.
-  rows = read_table(path, columns[0], None, None, extra_columns=columns[1:], tsv_quotes=False)
-  samples = keep_valid(rows, _text_example, options.skip_invalid, path)
-  return [place for place, _ in samples], [example for _, example in samples]
+  rows = read_table(
+    path, columns[0], None, None, extra_columns=[*columns[1:], *keep], tsv_quotes=False
+  )
+  samples = keep_valid(rows, partial(_text_example, pairs), options.skip_invalid, path)
+  return [row for row, _ in samples], [example for _, example in samples]
 
 
-def _text_example(row: Row) -> tuple[str, Example]:
-  """Returns the place and the sample of the one or two texts of a row."""
-  texts = (row.sequence, *row.extra)
+def _text_example(pairs: bool, row: Row) -> tuple[Row, Example]:
+  """Returns a row with only the columns to keep, and the sample of its one or two texts."""
+  texts = (row.sequence, *row.extra[:pairs])
   for text in texts:
     if not isinstance(text, str):
       raise UserError(f"{str(text)[:40]!r} is not a text, {row.place}; correct the line")
-  return row.place, Example(texts[0], None, texts[1] if row.extra else None)
+  kept = dataclasses.replace(row, extra=row.extra[pairs:])
+  return kept, Example(texts[0], None, texts[1] if pairs else None)
 
 
 def _known(alphabet: Alphabet, row: Row, symbols: Sequence[str]) -> Sequence[str]:

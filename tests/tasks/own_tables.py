@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from discipline_jax.tasks.custom import Format, custom
+from discipline_jax.tasks.custom import custom
+from discipline_jax.tasks.own_table import Format
 
 DEFAULT = Format("sequence", "label", None, "characters", "classification", False)
 

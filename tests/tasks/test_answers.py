@@ -76,7 +76,12 @@ class TestClass:
     assert answer == Class(("9", "10"), "mcc")
     assert answer.encode("10") == 1
 
-  @pytest.mark.parametrize("text", ["", "  ", "nan", "NaN", "a\0b", "a\nb"])
+  def test_a_number_in_several_spellings_is_one_class(self):
+    answer = Class.fit({"train": ["01", "2.5", "1"], "test": ["2.50", "1e0"]}, "mcc", "a.csv")
+    assert answer == Class(("1", "2.5"), "mcc")
+    assert list(map(answer.encode, ["01", "1", "1e0", "2.5", "2.50"])) == [0, 0, 0, 1, 1]
+
+  @pytest.mark.parametrize("text", ["", "  ", "a\0b", "a\nb"])
   def test_what_is_no_label(self, text):
     with pytest.raises(UserError, match="a.csv:3"):
       Class.parse(text, "a.csv:3")
@@ -117,7 +122,7 @@ class TestValue:
     assert answer.describe(targets) == {"values": "1 to 5, median 2"}
     assert answer.summary == "values"
 
-  @pytest.mark.parametrize("text", ["", "much", "nan", "-inf", "1e39"])
+  @pytest.mark.parametrize("text", ["", "much", "nan", "-inf", "1e39", "3,5", "1_000"])
   def test_what_is_no_value(self, text):
     with pytest.raises(UserError, match="a.csv:3"):
       Value.parse(text, "a.csv:3")

@@ -116,7 +116,7 @@ class TestLabels:
     [
       (["b", "a", "B", "b"], ("B", "a", "b")),
       (["10", "9", "-1", "10"], ("-1", "9", "10")),
-      (["01", "1", "0", "1"], ("0", "01", "1")),
+      (["01", "02", "10"], ("01", "02", "10")),
       (["1.5", "10.5", "9"], ("1.5", "10.5", "9")),
       ([" x ", "x", "y"], ("x", "y")),
       (["é", "日本", "é"], ("é", "日本")),
@@ -163,18 +163,27 @@ class TestLabels:
 
 class TestGivenParts:
   def test_by_a_column_with_its_aliases(self, tmp_path):
-    rows = "GG,1,test\nA,0,train\nC,1,valid\nT,1,dev\nTA,0,validation\nAA,1,train\n"
+    rows = (
+      "GAA,1,test\nA,0,train\nAC,1,valid\nTA,1,dev\nTAA,0,validation\nAA,1,Train \nA,0,VAL\n"
+      "A,0,Development\nA,1,TRAINING\nAA,0,Testing\n"
+    )
     task = read(written(tmp_path, f"sequence,label,part\n{rows}"), splits="part")
     assert list(task.read()) == ["train", "validation", "test"]
     assert samples(task) == {
-      "train": [(["A"], 0), (["A", "A"], 1)],
-      "validation": [(["C"], 1), (["T"], 1), (["T", "A"], 0)],
-      "test": [(["G", "G"], 1)],
+      "train": [(["A"], 0), (["A", "A"], 1), (["A"], 1)],
+      "validation": [
+        (["A", "C"], 1),
+        (["T", "A"], 1),
+        (["T", "A", "A"], 0),
+        (["A"], 0),
+        (["A"], 0),
+      ],
+      "test": [(["G", "A", "A"], 1), (["A", "A"], 0)],
     }
     assert task.alphabet.symbols == ("A",), "of training alone"
 
   def test_without_a_test_part(self, tmp_path, caplog):
-    path = written(tmp_path, ">a 0 train\nA\n>b 1 dev\nC\n", "a.fa")
+    path = written(tmp_path, ">a 0 train\nA\n>b 1 train\nC\n>c 1 dev\nC\n", "a.fa")
     assert list(read(path, splits="any").read()) == ["train", "validation"]
     assert f"no row of the test part, {path}: the validation part is the test" in caplog.text
     for name in ("train", "validation"):
@@ -184,14 +193,14 @@ class TestGivenParts:
     assert f"no file {missing}: the validation part is the test" in caplog.text
 
   def test_by_files(self, tmp_path):
-    for name, rows in {"train": "A,0\nC,1\n", "validation": "G,1\n", "test": "A,1\n"}.items():
+    for name, rows in {"train": "A,0\nC,1\n", "validation": "GA,1\n", "test": "A,1\n"}.items():
       written(tmp_path, f"sequence,label\n{rows}", f"my_{name}.csv")
     with pytest.raises(UserError, match="task.splits = 'part', but task.path = .* unset one of"):
       read(tmp_path / "my_{split}.csv", splits="part")
     task = read(tmp_path / "my_{split}.csv")
     assert samples(task) == {
       "train": [(["A"], 0), (["C"], 1)],
-      "validation": [(["G"], 1)],
+      "validation": [(["G", "A"], 1)],
       "test": [(["A"], 1)],
     }
     assert task.alphabet.symbols == ("A", "C")
@@ -203,10 +212,32 @@ class TestGivenParts:
     ):
       read(tmp_path / "my_{split}.csv")
 
-  def test_a_class_without_a_training_sample_is_said(self, tmp_path, caplog):
+  @pytest.mark.parametrize("alias", ["val", "valid", "Dev", "VALIDATION"])
+  def test_files_with_other_names_of_parts(self, alias, tmp_path):
+    for name in ("Training", alias, "test"):
+      written(tmp_path, "sequence,label\nA,0\nC,1\n", f"my_{name}.csv")
+    assert list(read(tmp_path / "my_{split}.csv").read()) == ["train", "validation", "test"]
+
+  def test_two_files_for_one_part(self, tmp_path):
+    for name in ("train", "val", "dev"):
+      written(tmp_path, "sequence,label\nA,0\nC,1\n", f"my_{name}.csv")
+    with pytest.raises(UserError, match="validation part, .*my_val.csv.*my_dev.csv"):
+      read(tmp_path / "my_{split}.csv")
+
+  @pytest.mark.parametrize("part", ["dev", "test"])
+  def test_a_class_that_training_lacks(self, part, tmp_path, caplog):
+    rows = f"A,0,train\nC,1,train\nC,1,dev\nA,7,{part}\nA,0,{part}\n"
+    path = written(tmp_path, f"sequence,label,part\n{rows}")
+    with pytest.raises(UserError, match=f"'7'.*{path}:5"):
+      read(path, splits="part")
+    task = read(path, splits="part", skip_invalid=True)
+    assert task.answer.labels == ("0", "1")
+    assert sum(map(len, task.read().values())) == 4
+    assert f"{path}:5" in caplog.text
+
+  def test_a_value_that_training_lacks_is_none(self, tmp_path):
     path = written(tmp_path, "sequence,label,part\nA,0,train\nC,1,train\nC,7,dev\n")
-    assert read(path, splits="part").answer.labels == ("0", "1", "7")
-    assert "no training sample has the class 7" in caplog.text
+    assert len(read(path, splits="part", kind="regression").read()["validation"]) == 1
 
 
 def assert_holds(error: UserError, facts: tuple[str, ...], path) -> None:
@@ -280,7 +311,7 @@ class TestMistakes:
   @pytest.mark.parametrize(
     ("rows", "facts"),
     [
-      ("A,0,train\nC,1,dev\nC,1,Test\n", ("'Test'", '{}:4')),
+      ("A,0,train\nC,1,dev\nC,1,Tests\n", ("'Tests'", '{}:4')),
       ("A,0,train\nC,1,\n", ("''", '{}:3')),
       ("A,0,train\nC,1,test\n", ("'part'", "{}", "of the validation part")),
       ("A,0,dev\nC,1,test\n", ("'part'", "{}", "of the train part")),
@@ -297,7 +328,7 @@ class TestMistakes:
       custom(None, DEFAULT, None, None)
 
   def test_skip_invalid_leaves_them_out_counts_and_says_the_first(self, tmp_path, caplog):
-    path = written(tmp_path, "sequence,label\nA,1\n,1\nA C,0\nC,\nG,0\n")
+    path = written(tmp_path, "sequence,label\nA,1\n,1\nA CT,0\nC,\nG,0\n")
     task = read(path, skip_invalid=True)
     assert samples(task) == {"all": [(["A"], 1), (["G"], 0)]}
     assert f"3 samples of {path} are left out; the first: empty sequence, {path}:3;" in caplog.text
@@ -305,10 +336,13 @@ class TestMistakes:
   @pytest.mark.parametrize(
     ("name", "content", "first"),
     [
-      ("a.csv", "sequence,label,part\nA,1,train\nA,1\nG,0,dev\nG,0,Dev\n", "2 fields where the header has 3, {}:3"),
+      ("a.csv", "sequence,label,part\nA,1,train\nA,1\nG,0,train\nG,0,dev\nG,0,devel\n",
+       "2 fields where the header has 3, {}:3"),
       ("a.jsonl", '{"sequence": "A", "label": 1, "part": "train"}\n{"sequence": \n{"label": 1}\n'
+       '{"sequence": "G", "label": 0, "part": "train"}\n'
        '{"sequence": "G", "label": 0, "part": "dev"}\n', "not a JSON object (Expecting value), {}:2"),
-      ("a.fa", ">a 1 train\nA\n>b 1\nA\n>c nan dev\nA\n>d 0 dev\nG\n", "2 words in a header that needs 3, {}:3"),
+      ("a.fa", ">a 1 train\nA\n>b 1\nA\n>e 0 train\nG\n>c nan dev\nA\n>d 0 dev\nG\n",
+       "2 words in a header that needs 3, {}:3"),
     ],
   )  # fmt: skip
   def test_skip_invalid_leaves_out_broken_rows_of_every_format(
@@ -318,7 +352,10 @@ class TestMistakes:
     with pytest.raises(UserError, match=re.escape(first.replace("{}", str(path)))):
       read(path, splits="part")
     task = read(path, splits="part", skip_invalid=True)
-    assert samples(task) == {"train": [(["A"], 1)], "validation": [(["G"], 0)]}
+    assert samples(task) == {
+      "train": [(["A"], 1), (["G"], 0)],
+      "validation": [(["G"], 0)],
+    }
     assert (
       f"2 samples of {path} are left out; the first: {first.replace('{}', str(path))}"
       in caplog.text

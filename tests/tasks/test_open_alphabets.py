@@ -50,45 +50,57 @@ class TestOpenAlphabets:
   ROWS = "x y,0,train\ny z,1,train\nz,0,train\nx x,1,train\n"
 
   def test_symbols_missing_in_training_are_unknown_and_counted(self, tmp_path, caplog):
-    others = "x q q,0,dev\nx y,1,dev\nr x r z r,1,test\n"
+    others = "x q q,0,dev\nx y,1,dev\nr x r z x r,1,test\n"
     path = written(tmp_path, f"sequence,label,part\n{self.ROWS}{others}")
     plan = planned(path, splits="part", symbols="words")
     # The rows 0 to 4 are [PAD] [UNK] [CLS] [SEP] [MASK].
     assert symbol_rows(plan) == {"x": 5, "y": 6, "z": 7, "?": 1}
-    np.testing.assert_array_equal(plan.features.symbols[4], [1, 3, 6, 6, 2, 0, 0])
-    np.testing.assert_array_equal(plan.features.symbols[6], [1, 6, 3, 6, 5, 6, 2])
+    np.testing.assert_array_equal(plan.features.symbols[4], [1, 3, 6, 6, 2, 0, 0, 0])
+    np.testing.assert_array_equal(plan.features.symbols[6], [1, 6, 3, 6, 5, 3, 6, 2])
     assert unseen(caplog) == [(2, "validation"), (3, "test")] * plan.config.replicas
 
   def test_a_given_alphabet(self, tmp_path, caplog):
-    rows = "ACA,0,train\nCC,1,train\nA,0,train\nC,0,train\nAGN,1,dev\n"
+    rows = "ACA,0,train\nCC,1,train\nA,0,train\nC,0,train\nAGNC,1,dev\n"
     path = written(tmp_path, f"sequence,label,part\n{rows}")
     plan = planned(path, splits="part", alphabet="ACGT")
     # G is in the alphabet but not in training. N is in neither.
     assert symbol_rows(plan) == {"A": 5, "C": 6, "G": 1, "T": 1, "?": 1}
-    np.testing.assert_array_equal(plan.features.symbols[4, :5], [1, 3, 5, 7, 2])
+    np.testing.assert_array_equal(plan.features.symbols[4, :6], [1, 3, 5, 7, 4, 2])
     # Without a test split, validation is the test.
     assert unseen(caplog) == [(2, "validation"), (2, "test")] * plan.config.replicas
 
   def test_each_replica_has_the_symbols_of_its_own_training_split(self, tmp_path, caplog):
-    """Each sample is a word that no other sample has."""
-    path = written(tmp_path, "sequence,label\n" + "".join(f"w{i:02},{i % 2}\n" for i in range(40)))
+    """Each sample is a word that no other sample has, and one that all have."""
+    path = written(
+      tmp_path, "sequence,label\n" + "".join(f"w{i:02} a,{i % 2}\n" for i in range(40))
+    )
     plan = planned(path, symbols="words")
     trained = [set(split["train"].tolist()) for split in plan.splits]
     assert [len(part) for part in trained] == [36, 36]
     assert trained[0] != trained[1]
     for replica, part in enumerate(trained):
       assert symbol_rows(plan, replica) == {
-        **{f"w{i:02}": 5 + i if i in part else 1 for i in range(40)},
+        "a": 5,
+        **{f"w{i:02}": 6 + i if i in part else 1 for i in range(40)},
         "?": 1,
       }
     assert unseen(caplog) == [(2, "validation"), (2, "test")] * 2
 
-  def test_symbols_outside_the_train_fraction_are_unknown(self, tmp_path):
+  def test_mostly_unknown_symbols(self, tmp_path):
+    """Each sequence is one word, so no other part has a word of training."""
     path = written(tmp_path, "sequence,label\n" + "".join(f"w{i:02},{i % 2}\n" for i in range(40)))
+    with pytest.raises(UserError, match="2 of 2 .*validation.*task.symbols"):
+      planned(path, symbols="words")
+
+  def test_symbols_outside_the_train_fraction_are_unknown(self, tmp_path):
+    path = written(
+      tmp_path, "sequence,label\n" + "".join(f"w{i:02} a,{i % 2}\n" for i in range(40))
+    )
     plan = planned(path, symbols="words", train_fraction=0.25)
     rows = symbol_rows(plan)
     assert {name for name, row in rows.items() if row != 1} == {
-      f"w{i:02}" for i in plan.splits[0]["train"]
+      "a",
+      *(f"w{i:02}" for i in plan.splits[0]["train"]),
     }
     assert len(plan.splits[0]["train"]) == 9
 

@@ -20,7 +20,7 @@ TEXTS = {
   ".tsv": "name\tlabel\tsequence\tpart\none\tyes\tACGT\ttrain\ntwo\tno\tGGA\tdev\n",
   ".jsonl": '{"sequence": "ACGT", "label": "yes", "part": "train"}\n'
   '{"label": "no", "sequence": "GGA", "part": "dev"}\n',
-  ".fasta": ">one yes train\nACGT\n>two no dev more words\nGGA\n",
+  ".fasta": ">one yes train\nACGT\n>two no dev\nGGA\n",
 }
 LINES = {".csv": [2, 3], ".tsv": [2, 3], ".jsonl": [1, 2], ".fasta": [1, 3]}
 
@@ -74,7 +74,7 @@ class TestFormats:
   def test_other_suffixes_of_fasta(self, suffix, tmp_path):
     pack = PACKERS[".gz" if suffix.endswith(".gz") else ""]
     path = written(tmp_path, f"a{suffix}", pack(TEXTS[".fasta"].encode()))
-    assert [row[1] for row in rows(path)] == ["ACGT", "GGA"]
+    assert [row[1] for row in rows(path, split="part")] == ["ACGT", "GGA"]
 
   def test_a_last_line_without_a_line_end_and_blank_lines(self, tmp_path):
     path = written(tmp_path, "a.csv", "\n\nsequence,label\n\nAC,1\n\nGT,2")
@@ -89,7 +89,7 @@ class TestFormats:
 
 
 class TestQuotes:
-  CONTENT = (("a,b\tc", "x,y"), ('say "no"', "\tz"), ("one\ntwo\r\nthree", "w"), ("", ""))
+  CONTENT = (("a,b\tc", "x,y"), ('say "no"', "\tz"), ("one\ntwo\r\nthree", "w"), ("", "v"))
 
   @pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ","), (".tsv", "\t")])
   def test_commas_tabs_quotes_and_line_ends(self, suffix, delimiter, tmp_path):
@@ -203,7 +203,7 @@ def test_long_sequences(suffix, length, tmp_path):
   path = written(
     tmp_path, f"a{suffix}.gz", gzip.compress(TEXTS[suffix].replace("ACGT", sequence).encode())
   )
-  assert [row[1] for row in rows(path)] == [sequence, "GGA"]
+  assert [row[1] for row in rows(path, split="part")] == [sequence, "GGA"]
 
 
 WHOLE = TEXTS[".csv"].encode() * 500
@@ -222,12 +222,11 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.csv", b"sequence,label\nAC,1\nAC,1,2\n", ":3", ["3", "2"]),
     ("a.csv", b'sequence,label\n"A\nC",1\nAC\n', ":4", ["1", "2"]),
     ("a.csv", b"sequence,label,label\nAC,1,2\n", ":1", ["'label'"]),
-    ("a.csv", b"\nSequence,label\nAC,1\n", ":2", ["'sequence'", "Sequence, label", "task.sequence_column"]),
-    ("a.tsv", b"sequence,label\nAC,1\n", ":1", ["'sequence'", "sequence,label"]),
-    ("a.csv", b"sequence,class\nAC,1\n", ":1", ["'label'", "sequence, class", "task.label_column"]),
+    ("a.csv", b"\nSequence,label\nAC,1\n", ":2", ["'sequence'", "'Sequence', 'label'", "task.sequence_column"]),
+    ("a.tsv", b"sequence  label\nAC,1\n", ":1", ["'sequence'", "'sequence  label'"]),
+    ("a.csv", b"sequence,class\nAC,1\n", ":1", ["'label'", "'sequence', 'class'", "task.label_column"]),
     ("a.csv", b'sequence,label\nAC,1\n"A"C,1\n', ":3", ["',' expected after '\"'"]),
     ("a.csv", b'sequence,label\nAC,1\n"AC,1\nAC,1\n', ":3", ["unexpected end"]),
-    ("a.csv", b"sequence,label\rAC,1\rAC,1\r", ":1", ["new-line"]),
     ("a.csv", b"", "", ["task.path"]),
     ("a.csv", b"\n\n", "", ["task.path"]),
     ("a.csv", b"sequence,label\n", "", ["task.path"]),
@@ -239,7 +238,7 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.jsonl", b"[" * 100_000 + b"\n", ":1", ["JSON", "recursion"]),
     ("a.jsonl", b'{"sequence": ' + b"1" * 5000 + b', "label": 1}\n', ":1", ["JSON", "4300"]),
     ("a.jsonl", b'{"sequence": "a\\ud83d", "label": 1}\n', ":1", ["JSON", "\\ud83d"]),
-    ("a.jsonl", b'\n{"sequence": "A", "class": 1}\n', ":2", ["'label'", "sequence, class", "task.label_column"]),
+    ("a.jsonl", b'\n{"sequence": "A", "class": 1}\n', ":2", ["'label'", "'sequence', 'class'", "task.label_column"]),
     ("a.jsonl", b'{"sequence": "A", "label": [1]}\n', ":1", ["'[1]'"]),
     ("a.fa", b"ACGT\n>a 1\nAC\n", ":1", ["'ACGT'"]),
     ("a.fa", b">a 1\nAC\n>b\nGT\n", ":3", ["1", "2", "`>name label`"]),
@@ -271,17 +270,27 @@ def test_errors_of_hostile_files(name, content, line, facts, tmp_path):
 @pytest.mark.parametrize(
   ("columns", "needed", "form"),
   [
-    ({"label": None}, 1, ">name"),
     ({}, 2, ">name label"),
     ({"label": None, "split": "part"}, 2, ">name split"),
     ({"split": "part"}, 3, ">name label split"),
   ],
 )
 def test_a_fasta_header_needs_a_word_for_each_column(columns, needed, form, tmp_path):
-  words = ["b", "1", "train"][: needed - 1]
-  path = written(tmp_path, "a.fa", f">a 1 train\nAC\n>{' '.join(words)}\nGT\n")
-  with pytest.raises(UserError, match=f"{needed - 1} .* {needed}, {path}:3; .*`{form}`"):
-    rows(path, **columns)
+  """Fewer words, and more, because then the label may be more than one word."""
+  for number in (needed - 1, needed + 1):
+    good, bad = (" ".join(["b", "1", "train", "x"][:n]) for n in (needed, number))
+    path = written(tmp_path, "a.fa", f">{good}\nAC\n>{bad}\nGT\n")
+    with pytest.raises(UserError, match=f"{number} .* {needed}, {path}:3; .*`{form}`"):
+      rows(path, **columns)
+
+
+def test_a_fasta_header_without_label_and_split_can_be_anything(tmp_path):
+  path = written(tmp_path, "a.fa", ">sp|P1|X_Y Putative cell wall OS=Z\nAC\n>\nGT\n")
+  found = read_table(path, "sequence", None, None, extra_columns=["name", "header"])
+  assert [(row.sequence, row.extra) for row in found] == [
+    ("AC", ("sp|P1|X_Y", "sp|P1|X_Y Putative cell wall OS=Z")),
+    ("GT", ("", "")),
+  ]
 
 
 def test_a_missing_file_and_a_folder(tmp_path):

@@ -1,0 +1,119 @@
+"""Decides which labels name a class, and which of them name the same one."""
+
+import collections
+import re
+import unicodedata
+from collections.abc import Collection, Hashable, Iterable
+from decimal import Decimal
+
+from absl import logging
+
+# Missing values as pandas, R, SAS, VCF and Weka write them, and the errors of spreadsheets.
+_MISSING = frozenset(
+  """NA|na|N/A|n/a|n.a.|N.A.|NaN|nan|NAN|Nan|-NaN|-nan|None|NULL|null|Null|<NA>|<na>|<N/A>|#N/A|#NA|#N/A N/A|?|-|--|.|
+  1.#IND|-1.#IND|1.#QNAN|-1.#QNAN|#VALUE!|#REF!|#DIV/0!|#NAME?|#NUM!|#NULL!""".replace(
+    "\n  ", ""
+  ).split("|")
+)
+# Names of a class in some tables, and of no class in others.
+_DOUBTFUL = frozenset(
+  ("none", "unknown", "missing", "undefined", "unlabelled", "unlabeled", "not available")
+)
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(
+  rf"\d{{1,2}}-({_MONTHS})(-\d{{2,4}})?|({_MONTHS})-\d{{1,4}}|\d{{4}}-\d\d-\d\d( 00:00:00)?"
+  r"|\d{1,2}/\d{1,2}/\d{2,4}",
+  re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_WHOLE = re.compile(r"([+-]?(?:0|[1-9][0-9]*))\.0*")
+
+
+def missing(labels: Iterable[str | None]) -> dict[str, str]:
+  """Returns the labels that mean that there is none, each with what is wrong with it.
+
+  `-` counts as a class beside `+`.
+  """
+  present = {(label or "").strip() for label in labels}
+  wrong = present & _MISSING
+  if "+" in present:
+    wrong -= {"-"}
+  return dict.fromkeys(wrong, "means that there is none")
+
+
+def refused(labels: Iterable[str | None]) -> dict[str, str]:
+  """Returns the labels that name no class, each with what is wrong with it.
+
+  They are the missing ones, and dates if there are other labels: spreadsheets turn names such as MARCH1, and ratios,
+  into dates.
+  """
+  present = {(label or "").strip() for label in labels}
+  wrong = missing(present)
+  dates = {label for label in present if _DATE.fullmatch(label)}
+  if dates != present - wrong.keys() - {""}:
+    wrong |= dict.fromkeys(dates, "is a date, which spreadsheets make of other names")
+  return wrong
+
+
+def class_name(label: str) -> str:
+  """Returns the name of a label's class: the label, but `0` for `0.0`, as in JSON, which has one kind of number."""
+  whole = _WHOLE.fullmatch(label)
+  return str(int(whole[1])) if whole and len(whole[1]) < 4000 else label
+
+
+def class_key(name: str) -> Hashable:
+  """Returns what equal names have in common: a number, or the name.
+
+  `01` and `1` are equal, because programs that read a column as numbers drop leading zeros; so are `1.10` and `1.1`.
+  """
+  return Decimal(name) if _NUMBER.fullmatch(name) else name
+
+
+def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
+  """Returns the name of each class by its key, and logs what may be a mistake in the names.
+
+  A class has the name that its labels have. If they are several spellings of a number, it has the plainest of them.
+  """
+  spellings = collections.defaultdict(set)
+  for name in set(labels):
+    spellings[class_key(name)].add(name)
+  names = {key: min(own, key=_plainness) for key, own in spellings.items()}
+  for key, own in spellings.items():
+    if len(own) > 1:
+      logging.warning(
+        "the labels %s are the same number, and one class, %r; if they are codes, add a letter to each",
+        _listed(own),
+        names[key],
+      )
+  alike = collections.defaultdict(set)
+  for name in names.values():
+    alike[_outline(name)].add(name)
+  for own in alike.values():
+    if len(own) > 1:
+      logging.warning(
+        "the classes %s differ only in case, blanks or signs; if they are one class, write them alike",
+        _listed(own),
+      )
+  for name in names.values():
+    if name.lower() in _DOUBTFUL:
+      logging.warning(
+        "%r is a class of its own; if it means that there is no label, leave its rows out", name
+      )
+  return names
+
+
+def _plainness(number: str) -> tuple:
+  """Orders the spellings of a number: those without an exponent first, then the shortest."""
+  return "e" in number.lower(), len(number), number
+
+
+def _outline(name: str) -> str:
+  """Returns a name without what is easily written in several ways: case, blanks, hyphens, and invisible characters."""
+  if _NUMBER.fullmatch(name):
+    return name
+  name = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+  return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name).casefold()
+
+
+def _listed(names: Collection[str]) -> str:
+  return ", ".join(map(repr, sorted(names)[:10]))

@@ -1,0 +1,240 @@
+"""Splits sequences into symbols, and finds symbols that are written in an unexpected way."""
+
+import ast
+import collections
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from discipline_jax.errors import UserError
+from discipline_jax.tasks.readers.lines import upper
+from discipline_jax.tasks.readers.tables import json_text
+
+SYMBOLS = ("characters", "words", "integers", "kmers")
+CASES = ("as_is", "upper")
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
+_LIST = re.compile(r"""\s*[\[(]\s*(['"]|[-+]?\.?[0-9]|[\])]\s*$).*[\])]\s*""", re.DOTALL)
+_NO_COMMA = re.compile(r"""(['"])\s+['"]""")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+  """Says how a table writes sequences.
+
+  Attributes:
+    kind: one of SYMBOLS, see `defaults`.
+    k: letters of a k-mer.
+    case: one of CASES.
+    has_blanks: whether blanks stand between the single letters of a sequence.
+  """
+
+  kind: str
+  k: int = 3
+  case: str = "as_is"
+  has_blanks: bool = False
+
+  def split(self, sequence: object, place: str) -> Sequence[str]:
+    """Returns the symbols of a sequence.
+
+    They are characters, words between blanks, integers between blanks or commas, or overlapping k-mers. A list is taken
+    as it is, also if a cell has the text of one.
+
+    Args:
+      sequence: a value of the sequence column.
+      place: `file:line`, for messages.
+
+    Raises:
+      UserError: not a sequence of such symbols.
+    """
+    if isinstance(sequence, str):
+      sequence = _as_list(sequence, place, self.kind)
+    if isinstance(sequence, list):
+      symbols: Sequence[str] = self._of_list(sequence, place)
+    elif not isinstance(sequence, str):
+      raise UserError(
+        f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
+      )
+    elif self.kind in ("characters", "kmers"):
+      symbols = self._letters(sequence, place)
+    else:
+      symbols = (sequence.replace(",", " ") if self.kind == "integers" else sequence).split()
+    control = _CONTROL.search("".join(symbols))
+    if control:
+      raise UserError(
+        f"the control character {control[0]!r} in a symbol, {place}; correct the line"
+      )
+    if not symbols:
+      raise UserError(f"empty sequence, {place}; every row needs one")
+    if self.case == "upper":
+      symbols = upper(symbols) if isinstance(symbols, str) else [upper(one) for one in symbols]
+    if self.kind == "kmers" and isinstance(symbols, str):
+      symbols = self._kmers(symbols, place)
+    return _integers(symbols, place) if self.kind == "integers" else symbols
+
+  def _of_list(self, values: list, place: str) -> Sequence[str]:
+    others = [s for s in values if not isinstance(s, str | int | float) or s == ""]
+    if others:
+      raise UserError(
+        f"{str(others[0])[:40]!r} in a list of symbols is neither text nor a number, {place}; correct the line"
+      )
+    symbols = [json_text(symbol) for symbol in values]
+    if self.kind != "kmers":
+      return symbols
+    if all(len(symbol) == 1 for symbol in symbols):
+      return "".join(symbols)
+    wrong = next((symbol for symbol in symbols if len(symbol) != self.k), None)
+    if wrong is not None:
+      raise UserError(
+        f"{wrong[:40]!r} in a list of k-mers does not have task.k = {self.k} letters, {place}; correct the line"
+      )
+    return symbols
+
+  def _letters(self, sequence: str, place: str) -> str:
+    letters = sequence.strip().replace("\r", "").replace("\n", "")  # as FASTA has line ends
+    if self.has_blanks:
+      letters = letters.replace(" ", "")
+    wrong = next((c for c in letters if not c.isprintable() or c.isspace()), None)
+    if wrong is not None and wrong.isspace():
+      raise UserError(
+        f"the character {wrong!r} in a sequence of {self.kind}, {place}; take the blanks out if each letter is a"
+        " symbol, or set task.symbols=words (or integers) if what stands between blanks is one"
+      )
+    if wrong is not None:
+      raise UserError(
+        f"the character {wrong!r} in a sequence of {self.kind}, {place}; correct the line"
+      )
+    return letters
+
+  def _kmers(self, letters: str, place: str) -> list[str]:
+    if len(letters) < self.k:
+      raise UserError(
+        f"a sequence of {len(letters)} letters is shorter than task.k = {self.k}, {place}; leave the row out, or"
+        " set a smaller task.k"
+      )
+    return [letters[i : i + self.k] for i in range(len(letters) - self.k + 1)]
+
+
+def _as_list(text: str, place: str, kind: str) -> object:
+  """Returns the list that a cell such as `[60, 62]` or `['A', 'C']` has the text of; any other text unchanged.
+
+  A text in brackets may also be a molecule, as `[2H]O[2H]` is.
+  """
+  if not _LIST.fullmatch(text):
+    return text
+  if _NO_COMMA.search(text):  # Python would join the texts
+    raise UserError(f"a list without commas, {place}; write commas between its elements")
+  try:
+    values = ast.literal_eval(text.strip())
+  except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    if kind == "integers" and "," not in text:  # NumPy writes blanks
+      return text.strip().strip("[]()")
+    if "," in text:
+      raise UserError(
+        f"a list that cannot be read, {text.strip()[:40]!r}, {place}; write numbers, or texts in quotes, with commas"
+        " between them"
+      ) from None
+    return text
+  if isinstance(values, list | tuple):
+    return list(values)
+  return text  # `(5)` and the like
+
+
+def _integers(symbols: Sequence[str], place: str) -> list[str]:
+  try:
+    return [str(int(symbol)) for symbol in symbols]
+  except ValueError as error:
+    raise UserError(
+      f"not integers ({error}), {place}; correct the line, or set task.symbols=words"
+    ) from None
+
+
+def letters_with_blanks(sequences: Iterable[object]) -> tuple[bool, list[str]]:
+  """Returns whether the blanks in sequences stand between single letters, and the words of several letters then.
+
+  Most of the words between blanks must be single letters. The others lack a blank.
+  """
+  words = collections.Counter(
+    word
+    for sequence in sequences
+    if isinstance(sequence, str) and " " in sequence.strip()
+    for word in sequence.split()
+  )
+  several = [word for word in words if len(word) > 1]
+  return 2 * sum(words[word] for word in several) < words.total(), several
+
+
+def joined_words(counts: Mapping[str, int]) -> list[str]:
+  """Returns the words that seem to be several words without blanks between them.
+
+  They are made of other words, and these have a common length, which nearly all words have.
+
+  Args:
+    counts: how often each word occurs.
+  """
+  lengths: collections.Counter[int] = collections.Counter()
+  for word, count in counts.items():
+    lengths[len(word)] += count
+  length, number = lengths.most_common(1)[0]
+  if number < 0.8 * lengths.total():
+    return []
+  return sorted(
+    word
+    for word in counts
+    if len(word) > length
+    and len(word) % length == 0
+    and not word.isdigit()
+    and all(word[i : i + length] in counts for i in range(0, len(word), length))
+  )
+
+
+def both_cases(symbols: Collection[str]) -> list[str]:
+  """Returns the letters that a biological alphabet has in both cases, as soft-masked genomes have.
+
+  In other alphabets, such as that of SMILES, the case of a letter has a meaning.
+  """
+  letters = {one for symbol in symbols for one in symbol}
+  lower = {one for one in letters if one != one.upper()}
+  is_biological = all(one.isascii() and (one.isalpha() or one in "*-.") for one in letters)
+  return sorted(lower) if is_biological and lower and {*map(upper, lower)} <= letters else []
+
+
+def split_atoms(counts: Mapping[str, int], sequences: Iterable[Sequence[str]]) -> list[str]:
+  """Returns the atoms of two letters that characters split in SMILES: `l` and `r` stand only in Cl and Br there."""
+  if not counts.keys() & set("()[]=#"):
+    return []
+  text = "\n".join("".join(sequence) for sequence in sequences)
+  return [
+    atom for atom in ("Cl", "Br") if counts.get(atom[1], 0) and text.count(atom) == counts[atom[1]]
+  ]
+
+
+def check_known(
+  rows: Sequence[tuple[str, Sequence[str]]], known: Collection[str], remedies: Mapping[str, str]
+) -> None:
+  """Raises UserError if most symbols are not known: outputs for them say nothing.
+
+  Args:
+    rows: the place (`file:line`) and the symbols of each row.
+    known: the symbols that training saw.
+    remedies: what helps if the symbols are known in upper case (`upper`), in lower case (`lower`), and else (`other`).
+  """
+  total, first = 0, None
+  unknown: collections.Counter[str] = collections.Counter()
+  for place, symbols in rows:
+    others = {
+      symbol: count for symbol, count in collections.Counter(symbols).items() if symbol not in known
+    }
+    total += len(symbols)
+    first = first or (place if others else None)
+    unknown.update(others)
+  if 2 * unknown.total() <= total:
+    return
+  remedy = remedies["other"]
+  for case, change in (("upper", upper), ("lower", str.lower)):
+    if 2 * sum(count for one, count in unknown.items() if change(one) in known) > unknown.total():
+      other = {"upper": "lower", "lower": "upper"}[case]
+      remedy = f"they are in {other} case, but {case} case in training: {remedies[case]}"
+  shown = " ".join(symbol for symbol, _ in unknown.most_common(20))
+  raise UserError(
+    f"{unknown.total()} of {total} symbols do not occur in training ({shown[:60]}), {first}; {remedy}"
+  )
