@@ -82,9 +82,9 @@ def _warn_of_spelling(
     atoms = split_atoms(counts, [own for _, own, _ in trained])
     if atoms:
       logging.warning(
-        "each character is a symbol, so %s are two symbols each, %s; to keep atoms whole, write blanks between them and"
-        " set --config.task.symbols=words",
-        " and ".join(atoms),
+        "each character is a symbol, so atoms of two letters (%s) are read as two symbols, %s; to keep atoms whole,"
+        " write blanks between all atoms and signs, and set --config.task.symbols=words",
+        ", ".join(atoms),
         path,
       )
   elif form.symbols == "words":

@@ -13,7 +13,9 @@ from discipline_jax.tasks.readers.tables import json_text
 SYMBOLS = ("characters", "words", "integers", "kmers")
 CASES = ("as_is", "upper")
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
-_LIST = re.compile(r"""\s*[\[(]\s*(['"]|[-+]?\.?[0-9]|[\])]\s*$).*[\])]\s*""", re.DOTALL)
+# What begins with a number or a quote in brackets, and ends with a bracket; or is empty brackets.
+_LIST = re.compile(r"""\s*([\[(]\s*[\])]|[\[(][\s\[(]*(['"]|[-+]?\.?[0-9]).*[\])])\s*""", re.DOTALL)
+_NUMBERS = re.compile(r"\s*\[\s*([-+]?[0-9]+\.?\s+)*[-+]?[0-9]+\.?\s*\]\s*")  # NumPy writes blanks
 _NO_COMMA = re.compile(r"""(['"])\s+['"]""")
 
 
@@ -47,7 +49,7 @@ class Spelling:
       UserError: not a sequence of such symbols.
     """
     if isinstance(sequence, str):
-      sequence = _as_list(sequence, place, self.kind)
+      sequence = _as_list(sequence, place)
     if isinstance(sequence, list):
       symbols: Sequence[str] = self._of_list(sequence, place)
     elif not isinstance(sequence, str):
@@ -114,20 +116,20 @@ class Spelling:
     return [letters[i : i + self.k] for i in range(len(letters) - self.k + 1)]
 
 
-def _as_list(text: str, place: str, kind: str) -> object:
+def _as_list(text: str, place: str) -> object:
   """Returns the list that a cell such as `[60, 62]` or `['A', 'C']` has the text of; any other text unchanged.
 
   A text in brackets may also be a molecule, as `[2H]O[2H]` is.
   """
   if not _LIST.fullmatch(text):
     return text
+  if _NUMBERS.fullmatch(text):
+    return [number.rstrip(".") for number in text.strip().strip("[]").split()]
   if _NO_COMMA.search(text):  # Python would join the texts
     raise UserError(f"a list without commas, {place}; write commas between its elements")
   try:
     values = ast.literal_eval(text.strip())
   except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-    if kind == "integers" and "," not in text:  # NumPy writes blanks
-      return text.strip().strip("[]()")
     if "," in text:
       raise UserError(
         f"a list that cannot be read, {text.strip()[:40]!r}, {place}; write numbers, or texts in quotes, with commas"

@@ -49,6 +49,7 @@ def read_unlabelled(
   if task.alphabet is None:
     return _read_texts(path, options, pairs, keep)
   form = task_format(options)
+  form.check()
   if trained is None:
     form = dataclasses.replace(form, symbols=task.alphabet.spelling)
   else:

@@ -1,0 +1,240 @@
+"""Tests how sequences are split into symbols, and how unexpected spellings are found."""
+
+import collections
+
+import pytest
+from ml_collections import ConfigDict
+
+from discipline_jax import defaults
+from discipline_jax.errors import UserError
+from discipline_jax.models.tokenizer import make_vocabulary
+from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.symbols import (
+  Spelling,
+  both_cases,
+  check_known,
+  joined_words,
+  letters_with_blanks,
+  split_atoms,
+)
+from discipline_jax.tasks.unlabelled import read_unlabelled
+from tests.tasks.own_tables import read, written
+
+
+@pytest.mark.parametrize(
+  ("spelling", "sequence", "symbols"),
+  [
+    (Spelling("kmers"), "ACGT", ["ACG", "CGT"]),
+    (Spelling("kmers", k=1), "ACA", ["A", "C", "A"]),
+    (Spelling("kmers", k=4), "AC\nGT\n", ["ACGT"]),
+    (Spelling("kmers", k=2, case="upper"), "aCg", ["AC", "CG"]),
+    (Spelling("kmers", k=2, has_blanks=True), "A C GT", ["AC", "CG", "GT"]),
+    (Spelling("kmers", k=2), ["A", "C", "G"], ["AC", "CG"]),
+    (Spelling("kmers", k=2), ["AC", "CG"], ["AC", "CG"]),
+    (Spelling("kmers", k=2), "['A', 'C', 'G']", ["AC", "CG"]),
+    (Spelling("characters", case="upper"), "acGß", "ACGß"),
+    (Spelling("characters"), "A\r\nC\n", "AC"),
+    (Spelling("characters", has_blanks=True), " A CG T ", "ACGT"),
+    (Spelling("words", case="upper"), "the Cat", ["THE", "CAT"]),
+    (Spelling("integers"), "[60, 62]", ["60", "62"]),
+    (Spelling("integers"), "[60 -62\n 64]", ["60", "-62", "64"]),
+    (Spelling("integers"), "[60. 62.]", ["60", "62"]),
+    (Spelling("integers"), "(60, 62.0)", ["60", "62"]),
+    (Spelling("characters"), "[60, 62]", ["60", "62"]),
+    (Spelling("characters"), "[60 62]", ["60", "62"]),
+    (Spelling("words"), "['A', \"C d\"]", ["A", "C d"]),
+    (Spelling("characters"), '["A", "C"]', ["A", "C"]),
+    (Spelling("characters"), "[2H]O[2H]", "[2H]O[2H]"),  # heavy water
+    (Spelling("characters"), "[Na+].[Cl-]", "[Na+].[Cl-]"),
+    (Spelling("characters"), "[13C]", "[13C]"),
+    (Spelling("words"), "[a] b]", ["[a]", "b]"]),
+  ],
+)  # fmt: skip
+def test_split(spelling, sequence, symbols):
+  assert spelling.split(sequence, "a.csv:3") == symbols
+
+
+@pytest.mark.parametrize(
+  ("spelling", "sequence", "facts"),
+  [
+    (Spelling("kmers"), "AC", ["2", "task.k = 3"]),
+    (Spelling("kmers"), ["ACG", "AC"], ["'AC'", "task.k = 3"]),
+    (Spelling("kmers"), "ACG CGT", ["' '", "task.symbols=words"]),
+    (Spelling("kmers"), "", ["empty"]),
+    (Spelling("characters"), "60 62", ["' '", "words (or integers)"]),
+    (Spelling("words"), "['A' 'C']", ["commas"]),
+    (Spelling("integers"), "[60, x]", ["'[60, x]'", "commas"]),
+    (Spelling("integers"), "[60, None]", ["'None'"]),
+    (Spelling("integers"), "[[60, 62], [1]]", ["'[60, 62]'"]),
+    (Spelling("integers"), "[]", ["empty"]),
+    (Spelling("integers"), "[60.5, 62]", ["'60.5'", "task.symbols=words"]),
+  ],
+)  # fmt: skip
+def test_what_is_no_sequence(spelling, sequence, facts):
+  with pytest.raises(UserError, match="a.csv:3;") as raised:
+    spelling.split(sequence, "a.csv:3")
+  assert "\n" not in str(raised.value)
+  for fact in facts:
+    assert fact in str(raised.value)
+
+
+def test_kmers_of_a_table(tmp_path):
+  path = written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n")
+  task = read(path, symbols="kmers", k=3)
+  assert task.alphabet.symbols == ("ACG", "CGT", "GTT")
+  vocabulary = make_vocabulary(
+    ["GTT", "ACG", "CGT"], 9
+  )  # as a model of 3-mers has them, in its own order
+  features = featurise(task, vocabulary, 20)
+  assert features.symbols.tolist() == [[1, 3, 4, 2], [1, 4, 5, 2]]
+  assert features.symbol_ids.tolist() == [0, 2, 3, 6, 7, 5, 1]
+  with pytest.raises(UserError, match=f"'T'.*task.alphabet, {path}:2;"):
+    read(path, alphabet="ACG", symbols="kmers")
+  assert read(path, alphabet="ACGTN", symbols="kmers").alphabet == task.alphabet
+
+
+@pytest.mark.parametrize("changes", [{"k": 0, "symbols": "kmers"}, {"case": "lower"}])
+def test_wrong_fields(changes, tmp_path):
+  path = written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n")
+  (name, value), *_ = changes.items()
+  with pytest.raises(UserError, match=f"task.{name} = {value!r}"):
+    read(path, **changes)
+
+
+class TestBlanks:
+  def test_letters_with_blanks_of_which_some_are_missing(self, tmp_path, caplog):
+    path = written(tmp_path, "sequence,label\nM K V,0\nM KV L,1\nMK,1\n")
+    task = read(path)
+    assert task.alphabet.symbols == ("K", "L", "M", "V")
+    assert [one.sequence for one in task.read()["all"]] == ["MKV", "MKVL", "MK"]
+    assert f"{path}; some are missing, as in KV" in caplog.text
+    assert read(path, symbols="kmers", k=2).alphabet.symbols == ("KV", "MK", "VL")
+
+  def test_the_words_of_such_a_table_are_said(self, tmp_path, caplog):
+    path = written(tmp_path, "sequence,label\nM K V M L K,0\nM KV L K L M,1\n")
+    assert read(path, symbols="words").alphabet.symbols == ("K", "KV", "L", "M", "V")
+    assert "1 of 5 symbols" in caplog.text
+    assert "task.symbols=characters" in caplog.text
+
+  def test_which_words_are_several(self):
+    assert joined_words(collections.Counter([*"ACGTACGT", "AC"])) == ["AC"]
+    assert joined_words({"ACG": 4, "CGT": 2, "GTA": 1, "ACGCGT": 1}) == ["ACGCGT"]
+    assert joined_words({"A": 90, "C": 5, "mask": 5}) == [], "not made of others"
+    assert joined_words({"1": 90, "2": 5, "12": 5}) == [], "a number"
+    assert joined_words({"a": 5, "to": 5, "ato": 1, "aa": 1}) == [], "words have many lengths"
+
+  def test_which_blanks_are_between_letters(self):
+    assert letters_with_blanks(["A C", "ACGT", ["A C"], None]) == (True, [])
+    assert letters_with_blanks(["AC GT", "A C"]) == (False, ["AC", "GT"])
+    assert letters_with_blanks(["ACGT", " AC\n"]) == (False, [])
+
+
+class TestCase:
+  def test_upper(self, tmp_path):
+    path = written(tmp_path, "sequence,label\nAcgT,0\naCC,1\n")
+    assert read(path).alphabet.symbols == ("A", "C", "T", "a", "c", "g")
+    task = read(path, case="upper", alphabet="acgt")
+    assert task.alphabet.symbols == ("A", "C", "G", "T")
+    assert [one.sequence for one in task.read()["all"]] == ["ACGT", "ACC"]
+
+  def test_soft_masked_letters_are_said(self, tmp_path, caplog):
+    path = written(tmp_path, ">a 0\nACgt\n>b 1\nGTac\n", "a.fa")
+    read(path)
+    assert "task.case=upper" in caplog.text
+    caplog.clear()
+    read(path, case="upper")
+    assert "task.case" not in caplog.text
+
+  def test_which_letters_have_both_cases(self):
+    assert both_cases("ACGTacgt") == ["a", "c", "g", "t"]
+    assert both_cases("ACGTN-n*") == ["n"]
+    assert both_cases(["ACg", "GCA"]) == ["g"]
+    assert both_cases("ACGT") == []
+    assert both_cases("acgt") == []
+    assert both_cases("CcNn(=O)") == [], "aromatic atoms of SMILES"
+    assert both_cases("CcNnOl") == [], "l is always lower case"
+
+  @pytest.mark.parametrize(
+    ("trained", "others", "facts"),
+    [
+      ("ACGT", "acgt", ["4 of 4", "task.case=upper"]),
+      ("acgt", "ACGT", ["4 of 4", "task.case=upper"]),
+      ("ACGT", "1234", ["4 of 4", "task.symbols"]),
+      ("ACGT", "ACxyz", ["3 of 5", "task.symbols"]),
+    ],
+  )
+  def test_a_part_of_other_symbols(self, trained, others, facts, tmp_path):
+    rows = f"{trained},0,train\n{trained},1,train\n{trained},1,test\n{others},1,dev\n"
+    path = written(tmp_path, f"sequence,label,part\n{rows}")
+    with pytest.raises(UserError, match=f"{path}:5;") as raised:
+      read(path, splits="part")
+    for fact in facts:
+      assert fact in str(raised.value)
+    if "task.case=upper" in facts:
+      assert read(path, splits="part", case="upper").alphabet.symbols == ("A", "C", "G", "T")
+
+  def test_half_of_the_symbols_may_be_unknown(self):
+    remedies = {"upper": "U", "lower": "L", "other": "O"}
+    check_known([("a:1", "ACxy"), ("a:2", "AC")], {"A", "C"}, remedies)
+    with pytest.raises(UserError, match="3 of 5 .*a:2; O"):
+      check_known([("a:1", "AC"), ("a:2", "xyz")], {"A", "C"}, remedies)
+    with pytest.raises(UserError, match="a:1; .*U"):
+      check_known([("a:1", "axc")], {"A", "C"}, remedies)
+
+  def test_symbols_that_the_model_has_in_upper_case(self, tmp_path, caplog):
+    """The model knows A C G T; the table has them in lower case."""
+    vocabulary = make_vocabulary([*"ACGT", "x", "y", "z", "w"], 13)
+    path = written(tmp_path, "sequence,label\nacgt,0\nac,1\n")
+    featurise(read(path), vocabulary, 20)
+    assert "task.case=upper" in caplog.text
+    caplog.clear()
+    assert featurise(read(path, case="upper"), vocabulary, 20).symbol_ids.tolist()[3:7] == [5, 6, 7, 8]  # fmt: skip
+    featurise(read(written(tmp_path, "sequence,label\nQR,0\nAC,1\n")), vocabulary, 20)
+    assert "task.case" not in caplog.text
+
+
+def test_atoms_of_two_letters_are_said(tmp_path, caplog):
+  path = written(tmp_path, "sequence,label\nCCl(=O),0\nBrC,1\nc1ccccc1,0\n")
+  read(path)
+  assert "(Cl, Br)" in caplog.text
+  assert split_atoms(collections.Counter("CCl"), ["CCl"]) == [], "no sign of SMILES"
+  assert split_atoms(collections.Counter("Cl=l"), ["Cl=l"]) == [], "an l of its own"
+
+
+class TestUnlabelled:
+  """New rows are read as those of training."""
+
+  def read(self, path, task, trained, keep=(), **options):
+    config = defaults.finetune().task
+    config.update(options)
+    described = ConfigDict({**defaults.finetune().task.to_dict(), **trained})
+    return read_unlabelled(path, task, config, trained=described, pairs=False, keep=keep)
+
+  def test_kmers_and_case(self, tmp_path):
+    fields = {"symbols": "kmers", "k": 2, "case": "upper"}
+    task = read(written(tmp_path, "sequence,label\nacgt,0\nCGTT,1\n"), **fields)
+    assert task.alphabet.symbols == ("AC", "CG", "GT", "TT")
+    new = written(tmp_path, "id;sequence\nx;acg\ny;T T\n", "new.csv")
+    rows, examples = self.read(new, task, fields, keep=["id"])
+    assert [row.extra for row in rows] == [("x",), ("y",)]
+    assert [one.sequence.tolist() for one in examples] == [[0, 1], [3]]
+
+  def test_lower_case(self, tmp_path):
+    task = read(written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n"))
+    new = written(tmp_path, "sequence\nACGTACGT\nacg\n", "new.csv")
+    rows, _ = self.read(new, task, {})
+    assert len(rows) == 2
+    new = written(tmp_path, "sequence\nA\nacg\n", "new.csv")
+    with pytest.raises(UserError, match=f"3 of 4 .*{new}:3; .*task.case=upper"):
+      self.read(new, task, {})
+    _, examples = self.read(new, task, {}, case="upper")
+    assert [one.sequence for one in examples] == ["A", "ACG"]
+
+  def test_rows_of_unknown_symbols_are_said(self, tmp_path, caplog):
+    task = read(written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n"))
+    new = written(tmp_path, "sequence\nACGTACGT\nacg\nAC\n", "new.csv")
+    self.read(new, task, {})
+    assert (
+      f"1 rows do not occur in training, so their predictions say nothing; the first is {new}:3"
+      in (caplog.text)
+    )
