@@ -111,7 +111,7 @@ def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertCo
     what = f"has {' '.join(wrong)[:40]}" if wrong else f"lacks one of {NUCLEOTIDES}"
     raise UserError(
       f"model_type hilbert_cnn reads DNA in capital letters ({''.join(dna.ALPHABET.symbols)}), but task {task.name}"
-      f" {what}; choose another model, or correct the file"
+      f" {what}; correct the file (task.case=upper reads lower case as capitals), or choose another model"
     )
   for name, is_set, remedy in (
     *((f"model.config.{name}", True, "None") for name in sizes if name != "model_type"),

@@ -1,6 +1,7 @@
 """Decides which labels name a class, and which of them name the same one."""
 
 import collections
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Hashable, Iterable
@@ -66,7 +67,12 @@ def class_key(name: str) -> Hashable:
 
   `01` and `1` are equal, because programs that read a column as numbers drop leading zeros; so are `1.10` and `1.1`.
   """
-  return Decimal(name) if _NUMBER.fullmatch(name) else name
+  if not _NUMBER.fullmatch(name) or len(name) > 4000:  # Python reads no longer integers
+    return name
+  if name.lstrip("+-").isdigit():
+    return int(name)
+  value = float(name)
+  return value if math.isfinite(value) else Decimal(name)
 
 
 def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
@@ -94,6 +100,11 @@ def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
         "the classes %s differ only in case, blanks or signs; if they are one class, write them alike",
         _listed(own),
       )
+  if names and all(_DATE.fullmatch(name) for name in names.values()):
+    logging.warning(
+      "all classes are dates, such as %s; if a spreadsheet made them of other names, correct them",
+      _listed(names.values()),
+    )
   for name in names.values():
     if name.lower() in _DOUBTFUL:
       logging.warning(

@@ -12,6 +12,10 @@ from discipline_jax.tasks.readers.tables import json_text
 
 SYMBOLS = ("characters", "words", "integers", "kmers")
 CASES = ("as_is", "upper")
+# What other programs write for a missing cell, and no sequence of letters is.
+_MISSING = frozenset(
+  ("nan", "NaN", "None", "null", "<NA>", "N/A", "n/a", "#N/A", "#REF!", "#VALUE!", "#NAME?")
+)
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 # What begins with a number or a quote in brackets, and ends with a bracket; or is empty brackets.
 _LIST = re.compile(r"""\s*([\[(]\s*[\])]|[\[(][\s\[(]*(['"]|[-+]?\.?[0-9]).*[\])])\s*""", re.DOTALL)
@@ -57,6 +61,10 @@ class Spelling:
         f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
       )
     elif self.kind in ("characters", "kmers"):
+      if sequence.strip() in _MISSING:
+        raise UserError(
+          f"the sequence {sequence.strip()!r} means that there is none, {place}; give one, or leave the row out"
+        )
       symbols = self._letters(sequence, place)
     else:
       symbols = (sequence.replace(",", " ") if self.kind == "integers" else sequence).split()

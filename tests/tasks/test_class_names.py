@@ -75,6 +75,9 @@ def test_a_name_is_that_of_json(label, name):
 def test_equal_numbers_have_one_key():
   for same in (["0", "00", "0.0", "-0", "0e5"], ["1", "01", "1e0", "+1", "1.0"], ["1.1", "1.10", "11e-1"]):  # fmt: skip
     assert len(set(map(class_key, same))) == 1
+  assert class_key("0.1") == class_key("0.10000000000000001"), "one number to programs"
+  assert class_key("9" * 30) != class_key("9" * 29 + "8")
+  assert class_key("1e400") != class_key("1e401")
   assert len(set(map(class_key, ["1", "10", "-1", "1x", "x1", "1.0.0", "", "0.1"]))) == 8
 
 
@@ -92,6 +95,7 @@ def test_equal_numbers_have_one_key():
     (["a", "a\u200b"], ["a", "a\u200b"], [r"'a', 'a\u200b'"]),
     (["ﬁ", "fi"], ["fi", "ﬁ"], ["'fi', 'ﬁ'"]),
     (["1", "-1", "a-", "a"], ["-1", "1", "a", "a-"], []),
+    (["1-Jan", "2-Jan"], ["1-Jan", "2-Jan"], ["'1-Jan', '2-Jan'"]),
     (["none", "mild"], ["mild", "none"], ["'none'"]),
   ],
 )  # fmt: skip

@@ -48,6 +48,8 @@ from tests.tasks.own_tables import read, written
     (Spelling("characters"), "[Na+].[Cl-]", "[Na+].[Cl-]"),
     (Spelling("characters"), "[13C]", "[13C]"),
     (Spelling("words"), "[a] b]", ["[a]", "b]"]),
+    (Spelling("characters"), "NA", "NA"),  # a peptide
+    (Spelling("words"), "null", ["null"]),
   ],
 )  # fmt: skip
 def test_split(spelling, sequence, symbols):
@@ -61,6 +63,8 @@ def test_split(spelling, sequence, symbols):
     (Spelling("kmers"), ["ACG", "AC"], ["'AC'", "task.k = 3"]),
     (Spelling("kmers"), "ACG CGT", ["' '", "task.symbols=words"]),
     (Spelling("kmers"), "", ["empty"]),
+    (Spelling("characters"), " nan ", ["'nan'"]),
+    (Spelling("kmers"), "#N/A", ["'#N/A'"]),
     (Spelling("characters"), "60 62", ["' '", "words (or integers)"]),
     (Spelling("words"), "['A' 'C']", ["commas"]),
     (Spelling("integers"), "[60, x]", ["'[60, x]'", "commas"]),

@@ -123,16 +123,18 @@ def read_header(header: str, wanted: Sequence[str], form: HeaderForm, place: str
     shown = (form.separator or " ").join(names)
     raise UserError(
       f"{len(fields)} {what} in a header that needs {len(names)}, {place}; write `>{shown}`"
-      + (_remedy(header, names) if form.separator is None and len(fields) > len(names) else "")
+      + ("" if form.separator is not None else _remedy(header, names))
     )
   return dict(zip(wanted, fields[1:], strict=True))
 
 
 def _remedy(header: str, names: Sequence[str]) -> str:
-  """Returns what reads a header of too many words."""
-  for separator, spelling in (("\t", "\\t"), ("|", "|"), (";", ";")):
+  """Returns what else may read a header of too few or too many words."""
+  for separator, spelling in (("\t", "\\t"), ("|", "|"), (";", ";"), (",", ",")):
     if len(header.split(separator)) == len(names):
       return f", or set --config.task.label_separator='{spelling}', which stands between them"
+  if len(header.split()) < len(names):
+    return ""
   if "label" not in names:
     return (
       ", or set --config.task.label_pattern to a regular expression with a group (?P<split>...)"

@@ -81,6 +81,7 @@ def test_a_header_of_another_form_is_an_error(header, wanted, form, facts):
     ("a b\tCell wall", ["label"]),
     ("a b|Cell wall|dev new", ["label", "split"]),
     ("a b;Cell wall", ["label"]),
+    ("P1,Cell wall,dev", ["label", "split"]),
   ],
 )
 def test_the_separator_that_the_error_names_reads_the_header(header, wanted):
