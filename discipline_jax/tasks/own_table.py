@@ -24,6 +24,7 @@ _PARTS = {alias: part for part, aliases in _ALIASES.items() for alias in aliases
 _UNSEEN = {
   "upper": "set --config.task.case=upper",
   "lower": "set --config.task.case=upper, which reads both as upper case",
+  "mixed": "set --config.task.case=upper",
   "other": "check that the parts are written alike, and task.symbols",
 }
 
@@ -117,6 +118,10 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   if form.splits is not None and "all" not in files:
     raise UserError(
       f"task.splits = {form.splits!r}, but task.path = {path!r} has a file for each part; unset one of the two"
+    )
+  if form.label_column == form.sequence_column:
+    raise UserError(
+      f"task.label_column = {form.label_column!r} is task.sequence_column, too; set one of them to another column"
     )
   header_form = HeaderForm(form.label_separator, form.label_pattern)
   tables = {

@@ -226,7 +226,8 @@ def check_known(
   Args:
     rows: the place (`file:line`) and the symbols of each row.
     known: the symbols that training saw.
-    remedies: what helps if the symbols are known in upper case (`upper`), in lower case (`lower`), and else (`other`).
+    remedies: what helps if the symbols are known in upper case (`upper`), in lower case (`lower`), in a mixture of both
+      (`mixed`), and else (`other`).
   """
   total, first = 0, None
   unknown: collections.Counter[str] = collections.Counter()
@@ -244,6 +245,10 @@ def check_known(
     if 2 * sum(count for one, count in unknown.items() if change(one) in known) > unknown.total():
       other = {"upper": "lower", "lower": "upper"}[case]
       remedy = f"they are in {other} case, but {case} case in training: {remedies[case]}"
+  if remedy == remedies["other"]:
+    folded = {*map(upper, known)}
+    if 2 * sum(count for one, count in unknown.items() if upper(one) in folded) > unknown.total():
+      remedy = f"they differ in case from those of training: {remedies['mixed']}"
   shown = " ".join(symbol for symbol, _ in unknown.most_common(20))
   raise UserError(
     f"{unknown.total()} of {total} symbols do not occur in training ({shown[:60]}), {first}; {remedy}"

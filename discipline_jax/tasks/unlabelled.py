@@ -20,6 +20,7 @@ from discipline_jax.tasks.symbols import check_known
 _UNSEEN = {
   "upper": "add --config.task.case=upper, or write them in upper case",
   "lower": "write them in lower case",
+  "mixed": "write them as they are in training",
   "other": "check that the sequences are written as they were for training, and task.sequence_column",
 }
 

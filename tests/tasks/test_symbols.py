@@ -97,7 +97,9 @@ def test_kmers_of_a_table(tmp_path):
   assert read(path, alphabet="ACGTN", symbols="kmers").alphabet == task.alphabet
 
 
-@pytest.mark.parametrize("changes", [{"k": 0, "symbols": "kmers"}, {"case": "lower"}])
+@pytest.mark.parametrize(
+  "changes", [{"k": 0, "symbols": "kmers"}, {"case": "lower"}, {"label_column": "sequence"}]
+)
 def test_wrong_fields(changes, tmp_path):
   path = written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n")
   (name, value), *_ = changes.items()
@@ -178,12 +180,15 @@ class TestCase:
       assert read(path, splits="part", case="upper").alphabet.symbols == ("A", "C", "G", "T")
 
   def test_half_of_the_symbols_may_be_unknown(self):
-    remedies = {"upper": "U", "lower": "L", "other": "O"}
+    remedies = {"upper": "U", "lower": "L", "mixed": "M", "other": "O"}
     check_known([("a:1", "ACxy"), ("a:2", "AC")], {"A", "C"}, remedies)
     with pytest.raises(UserError, match="3 of 5 .*a:2; O"):
       check_known([("a:1", "AC"), ("a:2", "xyz")], {"A", "C"}, remedies)
-    with pytest.raises(UserError, match="a:1; .*U"):
-      check_known([("a:1", "axc")], {"A", "C"}, remedies)
+    for own, remedy in {("a", "x", "c"): "U", ("Bb", "x"): "O", ("THE", "CAT"): "M"}.items():
+      with pytest.raises(UserError, match=f"a:1; .*{remedy}$"):
+        check_known([("a:1", own)], {"A", "C", "The", "Cat"}, remedies)
+    with pytest.raises(UserError, match="a:1; .*L$"):
+      check_known([("a:1", ["THE"])], {"the"}, remedies)
 
   def test_symbols_that_the_model_has_in_upper_case(self, tmp_path, caplog):
     """The model knows A C G T; the table has them in lower case."""

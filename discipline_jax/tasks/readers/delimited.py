@@ -60,11 +60,10 @@ def read_delimited(
         names = [clean(name) for name in fields]
         places = _header(columns, names, here)
         continue
-      if any(fields[len(names) :]) or any(names[len(fields) :]):
-        yield UserError(
-          f"{len(fields)} fields where the header has {len(names)}, {here}; correct the line, and quote a field that"
-          f" holds the delimiter {delimiter!r}"
-        )
+      wrong = _misfit(fields, names, delimiter)
+      if wrong is not None:
+        what, remedy = wrong
+        yield UserError(f"{what}, {here}; {remedy}")
         continue
       sequence, label, split, *extra = (None if i is None else fields[i] for i in places)
       yield Row(here, sequence, label, split, tuple(extra))
@@ -80,6 +79,18 @@ def _header(columns: Sequence[str | None], names: Sequence[str], place: str) -> 
     raise UserError(f"two columns have the name {twice[0]!r}, {place}; rename one")
   remedy = "write the names of the columns into the first line"
   return find_columns(columns, names, place, remedy)
+
+
+def _misfit(fields: list[str], names: list[str], delimiter: str) -> tuple[str, str] | None:
+  """Returns what is wrong with a row, and a remedy; None if it fits the header."""
+  if len(names) > 1 and [clean(field) for field in fields] == names:
+    return "the header again", "delete the line, which joining tables leaves behind"
+  if any(fields[len(names) :]) or any(names[len(fields) :]):
+    return (
+      f"{len(fields)} fields where the header has {len(names)}",
+      f"correct the line, and quote a field that holds the delimiter {delimiter!r}",
+    )
+  return None
 
 
 def _dialect(

@@ -100,6 +100,7 @@ def test_empty_columns_and_blanks(content, tmp_path):
   [
     ("sequence,label,\nA,1,x,y\n", 2, ["4", "3"]),
     ("sequence,label,note\nA,1\n", 2, ["2", "3"]),
+    ("sequence,label\nA,1\n\n sequence, label\nC,0\n", 4, ["header"]),  # two tables in one file
     ("sequence;label\nA;1;2\n", 2, ["3", "2", "';'"]),
     ("sequence,label\nA,3,5\n", 2, ["3", "2"]),
     ("ACGT,1\nTTGA,0\n", 1, ["'sequence'", "'ACGT'", "first line"]),  # no header
