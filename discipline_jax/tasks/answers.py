@@ -57,9 +57,9 @@ class Class(Answer):
     found = class_names(label for part in labels.values() for label in part)
     names = tuple(sort_labels(found.values()))
     if len(names) < 2:
-      raise UserError(
-        f"only one class, {names[0]!r}, {path}; set task.kind=regression, or give two classes"
-      )
+      is_number = not isinstance(class_key(names[0]), str)
+      values = "set task.kind=regression if labels are values, or " if is_number else ""
+      raise UserError(f"only one class, {names[0]!r}, {path}; {values}give rows of another class")
     if metric == "f1" and len(names) > 2:
       raise UserError(
         f"task.metric = 'f1' needs two classes, but {path} has {len(names)}; set task.metric=macro_f1"

@@ -127,4 +127,6 @@ def _outline(name: str) -> str:
 
 
 def _listed(names: Collection[str]) -> str:
-  return ", ".join(map(repr, sorted(names)[:10]))
+  composed = {unicodedata.normalize("NFC", name) for name in names}
+  show = repr if len(composed) == len(names) else ascii  # else they look the same
+  return ", ".join(map(show, sorted(names)[:10]))

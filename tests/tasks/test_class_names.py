@@ -93,6 +93,7 @@ def test_equal_numbers_have_one_key():
     (["Cell wall", "Cell  wall", "cell-wall", "x"], ["Cell  wall", "Cell wall", "cell-wall", "x"],
      ["'Cell  wall', 'Cell wall', 'cell-wall'"]),
     (["a", "a\u200b"], ["a", "a\u200b"], [r"'a', 'a\u200b'"]),
+    (["\xe9", "e\u0301"], ["e\u0301", "\xe9"], [r"'e\u0301', '\xe9'"]),
     (["ﬁ", "fi"], ["fi", "ﬁ"], ["'fi', 'ﬁ'"]),
     (["1", "-1", "a-", "a"], ["-1", "1", "a", "a-"], []),
     (["1-Jan", "2-Jan"], ["1-Jan", "2-Jan"], ["'1-Jan', '2-Jan'"]),

@@ -264,6 +264,7 @@ class TestMistakes:
       ("A,1e39\nC,1\n", {"kind": "regression"}, ("'1e39'", '{}:2')),
       ("A,much\nC,1\n", {"kind": "regression"}, ("'much'", '{}:2')),
       ("A,1\nC,1\n", {}, ("'1'", '{}', 'task.kind=regression')),
+      ("A,x\nC,x\n", {}, ("'x'", '{}')),
       ("AC GT,1\n", {}, ("' '", '{}:2', 'task.symbols')),
       ("A\tC,1\n", {}, ("'\\t'", '{}:2')),
       ("A\0C,1\n", {}, ("'\\x00'", '{}:2')),

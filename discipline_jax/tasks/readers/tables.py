@@ -97,7 +97,7 @@ def _read_json(
 
 def _json_row(line: str, place: str, columns: Sequence[str | None]) -> Row:
   try:
-    record = json.loads(line)
+    record = json.loads(line, object_pairs_hook=_object)
     if "\\u" in line:  # an escape can write half of a surrogate pair, which no text file can hold
       json.dumps(record, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
@@ -119,6 +119,14 @@ def _json_row(line: str, place: str, columns: Sequence[str | None]) -> Row:
     None if split is None else json_text(split),
     tuple(extra),
   )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  record = dict(pairs)
+  if len(record) < len(pairs):  # JSON's reader would take the last one
+    names = [name for name, _ in pairs]
+    raise ValueError(f"two fields {max(names, key=names.count)!r}")
+  return record
 
 
 def json_text(value: Any) -> str:

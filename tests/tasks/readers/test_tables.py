@@ -240,6 +240,7 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.jsonl", b'{"sequence": "a\\ud83d", "label": 1}\n', ":1", ["JSON", "\\ud83d"]),
     ("a.jsonl", b'\n{"sequence": "A", "class": 1}\n', ":2", ["'label'", "'sequence', 'class'", "task.label_column"]),
     ("a.jsonl", b'{"sequence": "A", "label": [1]}\n', ":1", ["'[1]'"]),
+    ("a.jsonl", b'{"sequence": "A", "label": 1, "label": 2}\n', ":1", ["JSON", "'label'"]),
     ("a.fa", b"ACGT\n>a 1\nAC\n", ":1", ["'ACGT'"]),
     ("a.fa", b">a 1\nAC\n>b\nGT\n", ":3", ["1", "2", "`>name label`"]),
     ("a.fa", b"\n", "", ["task.path"]),
