@@ -49,7 +49,7 @@ class Format:
 
   @property
   def spelling(self) -> Spelling:
-    """How the table writes sequences."""
+    """The way in which the table writes sequences."""
     return Spelling(self.symbols, self.k, self.case)
 
   def check(self) -> None:

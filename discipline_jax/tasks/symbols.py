@@ -6,6 +6,8 @@ import dataclasses
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from absl import logging
+
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.readers.lines import upper
 from discipline_jax.tasks.readers.tables import json_text
@@ -221,7 +223,8 @@ def split_atoms(counts: Mapping[str, int], sequences: Iterable[Sequence[str]]) -
 def check_known(
   rows: Sequence[tuple[str, Sequence[str]]], known: Collection[str], remedies: Mapping[str, str]
 ) -> None:
-  """Raises UserError if most symbols are not known: outputs for them say nothing.
+  """Raises UserError if most symbols are not known: outputs for them say nothing. If fewer are, and letter case is the
+  reason, a warning says so.
 
   Args:
     rows: the place (`file:line`) and the symbols of each row.
@@ -238,18 +241,26 @@ def check_known(
     total += len(symbols)
     first = first or (place if others else None)
     unknown.update(others)
-  if 2 * unknown.total() <= total:
-    return
-  remedy = remedies["other"]
-  for case, change in (("upper", upper), ("lower", str.lower)):
-    if 2 * sum(count for one, count in unknown.items() if change(one) in known) > unknown.total():
-      other = {"upper": "lower", "lower": "upper"}[case]
-      remedy = f"they are in {other} case, but {case} case in training: {remedies[case]}"
-  if remedy == remedies["other"]:
-    folded = {*map(upper, known)}
-    if 2 * sum(count for one, count in unknown.items() if upper(one) in folded) > unknown.total():
-      remedy = f"they differ in case from those of training: {remedies['mixed']}"
+  reason = _case_reason(unknown, known, remedies)
   shown = " ".join(symbol for symbol, _ in unknown.most_common(20))
-  raise UserError(
-    f"{unknown.total()} of {total} symbols do not occur in training ({shown[:60]}), {first}; {remedy}"
+  message = (
+    f"{unknown.total()} of {total} symbols do not occur in training ({shown[:60]}), {first};"
+    f" {reason or remedies['other']}"
   )
+  if 2 * unknown.total() > total:
+    raise UserError(message)
+  if reason:
+    logging.warning("%s", message)
+
+
+def _case_reason(
+  unknown: collections.Counter[str], known: Collection[str], remedies: Mapping[str, str]
+) -> str:
+  """Returns the reason and the remedy if most of the unknown symbols are known in another case, else an empty text."""
+  for case, other, change in (("upper", "lower", upper), ("lower", "upper", str.lower)):
+    if 2 * sum(count for one, count in unknown.items() if change(one) in known) > unknown.total():
+      return f"they are in {other} case, but {case} case in training: {remedies[case]}"
+  folded = {*map(upper, known)}
+  if 2 * sum(count for one, count in unknown.items() if upper(one) in folded) > unknown.total():
+    return f"they differ in case from those of training: {remedies['mixed']}"
+  return ""

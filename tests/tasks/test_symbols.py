@@ -179,9 +179,15 @@ class TestCase:
     if "task.case=upper" in facts:
       assert read(path, splits="part", case="upper").alphabet.symbols == ("A", "C", "G", "T")
 
-  def test_half_of_the_symbols_may_be_unknown(self):
+  def test_half_of_the_symbols_may_be_unknown(self, caplog):
     remedies = {"upper": "U", "lower": "L", "mixed": "M", "other": "O"}
     check_known([("a:1", "ACxy"), ("a:2", "AC")], {"A", "C"}, remedies)
+    assert not caplog.messages, "another count tells of them"
+    check_known([("a:1", "AC"), ("a:2", "Ac")], {"A", "C"}, remedies)
+    (message,) = caplog.messages
+    assert message.startswith("1 of 4 ")
+    assert "a:2; " in message
+    assert message.endswith(" U")
     with pytest.raises(UserError, match="3 of 5 .*a:2; O"):
       check_known([("a:1", "AC"), ("a:2", "xyz")], {"A", "C"}, remedies)
     for own, remedy in {("a", "x", "c"): "U", ("Bb", "x"): "O", ("THE", "CAT"): "M"}.items():
