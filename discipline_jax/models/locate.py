@@ -8,6 +8,9 @@ from absl import logging
 from discipline_jax.errors import UserError
 
 KEPT = "steps"  # folder in a pre-training's workdir, with one checkpoint for each kept step
+CORPUS_RECORD = (
+  "pretraining.json"  # file in each kept step: the kind of corpus that the model was pre-trained on
+)
 _HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
 _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
