@@ -222,8 +222,10 @@ def _model(init: str) -> dict[str, Any]:
   return {
     "checkpoint": placeholder(
       str
-    ),  # a directory in Hugging Face's format, WORKDIR@STEP or a hub id
-    "revision": placeholder(str),  # of a hub id: a branch, tag or commit; unset: the main branch
+    ),  # a directory in Hugging Face's format, WORKDIR@STEP, or a hub id, also with a revision: ID@REVISION
+    "revision": placeholder(
+      str
+    ),  # of a hub id: a branch, tag or commit; unset: the checkpoint's @REVISION, or the main branch
     "init": init,  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
     "config": {  # sizes under Hugging Face's names, if there is no checkpoint; unset: ModelConfig's
       field.name: placeholder((typing.get_args(field.type) or (field.type,))[0])

@@ -1,6 +1,7 @@
 """Pre-trains a model on a corpus, and keeps its weights at the steps that the config names."""
 
 import contextlib
+import json
 import math
 import pathlib
 import shutil
@@ -17,8 +18,9 @@ from discipline_jax import models
 from discipline_jax.command_line import format_rows
 from discipline_jax.corpora.prepare import prepare_everywhere
 from discipline_jax.corpora.prepared import Prepared, summary
+from discipline_jax.corpora.source import record
 from discipline_jax.errors import RunFailed, UserError
-from discipline_jax.models.locate import KEPT
+from discipline_jax.models.locate import CORPUS_RECORD, KEPT
 from discipline_jax.programs.pretraining import Pretraining
 from discipline_jax.programs.pretraining_plan import check, describe, kept_steps
 from discipline_jax.runs import describe as runs_describe
@@ -140,8 +142,9 @@ def _keep(program: Pretraining, directory: pathlib.Path, params: dict) -> None:
   shutil.rmtree(part, ignore_errors=True)
   try:
     models.save(program.model(params), part)
+    (part / CORPUS_RECORD).write_text(json.dumps(record(program.config), indent=2) + "\n")
     part.replace(directory)
-  except UserError as error:
+  except (UserError, OSError) as error:
     shutil.rmtree(part, ignore_errors=True)
     raise RunFailed(
       f"step {directory.name} cannot be kept: {error}; the last checkpoint is whole, run again to resume from it"

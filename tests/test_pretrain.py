@@ -73,6 +73,8 @@ def test_every_kept_step_is_a_checkpoint(whole):
     tables.append(np.asarray(model.base_model.embeddings.word_embeddings.weight[...]))
     fields = json.loads((workdir / "steps" / str(step) / "config.json").read_text())
     assert fields["architectures"] == ["BertForMaskedLM"]
+    corpus = json.loads((workdir / "steps" / str(step) / "pretraining.json").read_text())
+    assert corpus == {"corpus": "nesting", "symbols": None, "text": False}
   assert not np.array_equal(tables[0], tables[1])
   last = models.load(str(workdir)).embeddings.word_embeddings.weight[...]
   np.testing.assert_array_equal(last, tables[2])  # without a step, it is the last one

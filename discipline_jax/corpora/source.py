@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -121,6 +122,20 @@ class Source:
         f" at least {len(SPECIAL_TOKENS) + 2}"
       )
     return artificial.NUM_SYMBOLS if size is None else size - len(SPECIAL_TOKENS)
+
+
+def record(config: ConfigDict) -> dict[str, Any]:
+  """Returns what is kept beside a pre-trained model about its corpus, ready for JSON.
+
+  Returns:
+    `corpus`: the kind of corpus, `corpus.name`. `symbols`: how its sequences were read, `corpus.symbols`, or None for
+    text and artificial corpora. `text`: True if it was read as natural text.
+  """
+  return {
+    "corpus": config.corpus.name,
+    "symbols": None,
+    "text": config.corpus.name in TEXTS,
+  }
 
 
 def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:

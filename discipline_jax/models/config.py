@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.family import find_model_type
 from discipline_jax.models.layers import ACTIVATIONS
 
 # Defaults of transformers that differ from BERT's, for fields that a config.json leaves out.
@@ -212,11 +213,28 @@ class ModelConfig:
 
 
 def read_config(directory: pathlib.Path) -> ModelConfig:
-  """Reads `directory/config.json`; raises UserError if it is missing, broken, or of another architecture."""
+  """Reads `directory/config.json`; a `model_type` that it lacks follows from the other files.
+
+  Raises:
+    UserError: the file is missing, broken, or of another architecture.
+  """
+  fields = read_fields(directory)
+  if fields.get("model_type") is None:
+    fields["model_type"] = find_model_type(directory, fields)
+  return ModelConfig.from_dict(fields, str(directory / "config.json"))
+
+
+def read_fields(directory: pathlib.Path) -> dict[str, Any]:
+  """Returns all fields of `directory/config.json`; raises UserError if it is missing or broken."""
   path = directory / "config.json"
   try:
     fields = json.loads(path.read_text(encoding="utf-8"))
   except FileNotFoundError:
+    if (directory / "adapter_config.json").is_file():
+      raise UserError(
+        f"an adapter of PEFT and no whole model, {directory}; load it there on its base model, and give the directory"
+        " that merge_and_unload().save_pretrained(DIR) writes"
+      ) from None
     raise UserError(
       f"no config.json in {directory}; give a directory in Hugging Face's format"
     ) from None
@@ -228,4 +246,4 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
     raise UserError(f"not valid JSON ({error}), {path}; download the checkpoint again") from None
   if not isinstance(fields, dict):
     raise UserError(f"not a JSON object, {path}; download the checkpoint again")
-  return ModelConfig.from_dict(fields, str(path))
+  return fields

@@ -1,6 +1,7 @@
 """Loads a checkpoint in Hugging Face's format, from a directory or the hub, into a model of this package."""
 
 import pathlib
+import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +14,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.typing import DTypeLike
 
 from discipline_jax.errors import UserError
-from discipline_jax.models.config import ModelConfig, read_config
+from discipline_jax.models.config import ModelConfig, read_config, read_fields
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import Head, encoder_of
 from discipline_jax.models.key_stream import key_stream
@@ -22,6 +23,8 @@ from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
 _READERS = 4
+# Ends of names of tensors that are no weights: positions, and the slots of an optimizer.
+_BUFFERS = ("position_ids", "token_type_ids", "adam_m", "adam_v")
 
 
 def load(
@@ -128,7 +131,7 @@ def _find_sources(
   """
   sources, missing, lost = {}, [], []
   for path in paths:
-    name = ".".join(str(part) for part in path).removeprefix("base_model.")
+    name = _plain(path)
     source = next((alias for alias in _aliases(name, config) if alias in weights), None)
     if source is None or name.startswith(fresh):
       missing.append((path, name))
@@ -138,11 +141,73 @@ def _find_sources(
     else:
       sources[path] = source
   if lost:
-    raise UserError(
-      f"{lost[0]} is missing ({len(lost)} weights of the encoder are), {directory};"
-      f" give a checkpoint of a whole {config.model_type} encoder"
-    )
+    raise UserError(_why_lost(lost, weights, config, directory))
+  _check_rest(weights, paths, config, directory)
   return sources, missing
+
+
+def _why_lost(
+  lost: list[str], weights: Weights, config: ModelConfig, directory: pathlib.Path
+) -> str:
+  """Returns the message for a checkpoint that lacks the weights `lost` of the encoder."""
+  what = f"{lost[0]} is missing ({len(lost)} weights of the encoder are)"
+  if "auto_map" in read_fields(directory):
+    return (
+      f"the model has code of its own (auto_map in config.json) and is no plain {config.model_type}: {what},"
+      f" {directory}; give a checkpoint without code of its own"
+    )
+  if any("lora_" in name for name in weights):
+    return (
+      f"the weights have an adapter of PEFT beside them: {what}, {directory}; save the model that merge_and_unload()"
+      " returns"
+    )
+  return f"{what}, {directory}; give a checkpoint of a whole {config.model_type} encoder"
+
+
+def _check_rest(
+  weights: Weights, paths: list[tuple], config: ModelConfig, directory: pathlib.Path
+) -> None:
+  """Looks at the weights that the network does not have.
+
+  Buffers, heads, and layers after the last one of the config are left out; a warning names the layers.
+
+  Raises:
+    UserError: the encoder of the checkpoint has other weights, so that it computes something else.
+  """
+  if "auto_map" in read_fields(directory):
+    logging.warning(
+      "%s: the code of the model's own (auto_map in config.json) is not run; its weights are those of a plain %s",
+      directory,
+      config.model_type,
+    )
+  own = {alias for path in paths for alias in _aliases(_plain(path), config)}
+  rest = [name.removeprefix(f"{config.model_type}.") for name in weights if name not in own]
+  rest = [
+    name
+    for name in rest
+    if name.startswith(("embeddings.", "encoder.")) and not name.endswith(_BUFFERS)
+  ]
+  layers = {int(match[1]) for name in rest if (match := re.match(r"encoder\.layer\.(\d+)\.", name))}
+  surplus = {layer for layer in layers if layer >= config.num_hidden_layers}
+  if surplus:
+    logging.warning(
+      "%s has %d layers more than the num_hidden_layers = %d of its config.json; they are not used",
+      directory,
+      len(surplus),
+      config.num_hidden_layers,
+    )
+  prefixes = tuple(f"encoder.layer.{layer}." for layer in surplus)
+  others = [name for name in rest if not (prefixes and name.startswith(prefixes))]
+  if others:
+    raise UserError(
+      f"the checkpoint is no plain {config.model_type}: it has {others[0]} ({len(others)} such weights), {directory};"
+      " give a checkpoint without them, or of an adapter of PEFT, save the model that merge_and_unload() returns"
+    )
+
+
+def _plain(path: tuple) -> str:
+  """Returns the name of a parameter of this package without that of the encoder."""
+  return ".".join(str(part) for part in path).removeprefix("base_model.")
 
 
 def _is_head(path: tuple, paths: Iterable[tuple]) -> bool:

@@ -8,9 +8,24 @@ from absl import logging
 from discipline_jax.errors import UserError
 
 KEPT = "steps"  # folder in a pre-training's workdir, with one checkpoint for each kept step
-_HUB_FILES = ["config.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
+CORPUS_RECORD = (
+  "pretraining.json"  # file in each kept step: the kind of corpus that the model was pre-trained on
+)
+_HUB_FILES = [
+  "config.json",
+  "tokenizer*",
+  "vocab*",
+  "merges.txt",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "spiece.model",
+  "sentencepiece.bpe.model",
+]
 _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
+# Weights of other frameworks are downloaded if there are no others.
+_HUB_OTHERS = ["flax_model.msgpack", "tf_model.h5"]
+_SHORT_COMMIT = 7  # the least digits of a commit that name it
 
 
 def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = True) -> pathlib.Path:
@@ -18,22 +33,38 @@ def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = Tru
 
   Args:
     checkpoint: one of: a directory; `WORKDIR@STEP`, a kept step of a pre-training; `WORKDIR`, its last kept step; an
-      id of a model on the hub, whose files are downloaded into Hugging Face's cache.
-    revision: branch, tag or commit of a model on the hub; None means its main branch.
+      id of a model on the hub, whose files are downloaded into Hugging Face's cache, or `ID@REVISION`.
+    revision: branch, tag or commit of a model on the hub; None means the one in `checkpoint`, or else its main branch.
     weights: False downloads only the config and the tokenizer.
 
   Raises:
-    UserError: the checkpoint does not exist or cannot be downloaded, or a local one is given with a revision.
+    UserError: the checkpoint does not exist or cannot be downloaded, a local one is given with a revision, or two
+      revisions are given.
   """
   local = _local(checkpoint)
   if local is None:
-    return _download(checkpoint, revision, weights)
+    name, _, own = checkpoint.partition("@")
+    return _download(name, _revision(checkpoint, own, revision), weights)
   if revision is not None:
     raise UserError(
       f"model.revision = {revision!r} is only for models of the Hugging Face hub, but {checkpoint} is a local"
       " directory; leave model.revision unset"
     )
   return local
+
+
+def _revision(checkpoint: str, own: str, given: str | None) -> str | None:
+  """Returns the one revision that is meant: `own`, from the checkpoint's name, or the given one if they agree."""
+  if not own or given is None:
+    return own or given
+  for longer, shorter in ((own, given), (given, own)):
+    is_begin = re.fullmatch(r"[0-9a-f]{7,40}", longer) and len(shorter) >= _SHORT_COMMIT
+    if longer == shorter or (is_begin and longer.startswith(shorter)):
+      return longer
+  raise UserError(
+    f"model.checkpoint = {checkpoint!r} has another revision than model.revision = {given!r}; leave model.revision"
+    " unset"
+  )
 
 
 def hub_commit(directory: pathlib.Path) -> str | None:
@@ -65,12 +96,19 @@ def _local(checkpoint: str) -> pathlib.Path | None:
   if path.is_dir():
     return path
   workdir, _, step = checkpoint.rpartition("@")
-  steps = kept_steps(pathlib.Path(workdir).expanduser()) if workdir else []
+  folder = pathlib.Path(workdir).expanduser()
+  steps = kept_steps(folder) if workdir else []
+  if workdir and folder.is_dir() and not steps:
+    raise UserError(
+      f"{workdir} is a directory, but not the workdir of a pre-training, which has kept steps to name after the @;"
+      f" give {workdir} alone"
+    )
   if steps:
     if step not in map(str, steps):
       raise UserError(f"no step {step} is kept in {workdir}; it has: {', '.join(map(str, steps))}")
-    return pathlib.Path(workdir).expanduser() / KEPT / step
-  if checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1 or path.exists():
+    return folder / KEPT / step
+  name = checkpoint.partition("@")[0]
+  if checkpoint.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists() or not name:
     raise UserError(
       f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
       " or give a hub id such as bert-base-uncased"
@@ -87,14 +125,15 @@ def _download(checkpoint: str, revision: str | None, weights: bool) -> pathlib.P
     )
 
   try:
-    if not weights:
-      return download(_HUB_FILES)
-    directory = download([*_HUB_FILES, *_HUB_SAFETENSORS])
-    has_weights = any(directory.glob("*.safetensors"))
-    return directory if has_weights else download([*_HUB_FILES, *_HUB_BIN])
+    directory = download(_HUB_FILES if not weights else [*_HUB_FILES, *_HUB_SAFETENSORS])
+    if weights and not any(directory.glob("*.safetensors")):
+      directory = download([*_HUB_FILES, *_HUB_BIN])
+      if not any(directory.glob("*.bin")):
+        directory = download([*_HUB_FILES, *_HUB_OTHERS])
+    return directory
   except Exception as error:  # raised by the hub's client, by httpx, or by the operating system
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    what = f"{checkpoint!r}" if revision is None else f"{checkpoint!r} (model.revision {revision})"
+    what = f"{checkpoint!r}" if revision is None else f"{checkpoint!r} (revision {revision})"
     raise UserError(
       f"{what} is no local directory, and could not be downloaded from huggingface.co ({reason});"
       " download its files by hand and give their directory as --config.model.checkpoint"

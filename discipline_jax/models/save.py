@@ -39,7 +39,9 @@ _TOKENIZER_FILES = (
   "vocab.txt",
   "vocab.json",
   "merges.txt",
+  "added_tokens.json",
   "spiece.model",
+  "sentencepiece.bpe.model",
 )
 _DTYPES = (jnp.float32, jnp.bfloat16)
 

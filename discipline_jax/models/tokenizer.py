@@ -2,26 +2,30 @@
 
 import dataclasses
 import hashlib
+import importlib.util
+import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from tokenizers import Encoding, Tokenizer
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.special_tokens import FAMILIES, ROLES, find_special_tokens
 
-# The names of the same five special tokens in the families' vocabularies.
-_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-_ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-# PLUS-TFM has no [UNK], so X, the unknown amino acid, takes its place.
-_PLUS = ("[PAD]", "X", "[CLS]", "[SEP]", "[MASK]")
-NUM_SPECIAL_TOKENS = len(_BERT)
+_BERT = FAMILIES[0]
+NUM_SPECIAL_TOKENS = len(ROLES)
+_SENTENCEPIECE = ("spiece.model", "sentencepiece.bpe.model")
+# Rows without a token are usual up to this number: tables are padded to a multiple of 8, 64 or 128 rows.
+_PADDING = 127
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
   """A model's vocabulary, in the order of the embedding table.
+
+  The table may have further rows, to which no token leads. They are never read, so they do not count here.
 
   Attributes:
     tokens: all tokens, in the order of their ids.
@@ -115,35 +119,76 @@ def load_vocabulary(directory: pathlib.Path, size: int | None = None) -> Vocabul
   """Reads the vocabulary and the tokenizer of a checkpoint.
 
   It tries `tokenizer.json`, then the tokenizer that transformers makes of the files, then `vocab.txt` as a list of
-  symbols. A tokenizer must have `size` tokens, because transformers returns an almost empty one for files that it does
-  not understand.
+  symbols.
 
   Args:
     directory: a checkpoint in Hugging Face's format.
-    size: vocab_size of the config; None accepts any size.
+    size: number of rows of the embedding table, vocab_size of the config; None accepts any size. Rows at the end may
+      have no token, as in a table that is padded to a multiple of 64 rows.
 
   Raises:
-    UserError: there is no tokenizer with `size` tokens, or it lacks the special tokens.
+    UserError: there is no tokenizer, it has more tokens than the table has rows, or it lacks special tokens.
   """
+  most = 0  # tokens of a tokenizer that was too large
   for read in (_read_tokenizer, _convert_tokenizer):
-    tokenizer = read(directory)
+    tokenizer = read(directory, size)
     ids = tokenizer.get_vocab() if tokenizer is not None else {}
-    wanted = len(ids) if size is None else size
-    if ids and tokenizer is not None and sorted(ids.values()) == list(range(wanted)):
-      return _vocabulary(sorted(ids, key=ids.__getitem__), tokenizer, str(directory))
+    if ids and (size is None or max(ids.values()) < size):
+      return _checked(_vocabulary(_in_order(ids), tokenizer, directory, str(directory)), size)
+    most = max(most, len(ids))
   path = directory / "vocab.txt"
-  tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
-  tokens = tokens[:-1] if tokens and not tokens[-1] else tokens
-  if not tokens or len(tokens) != (size or len(tokens)):
-    entries = "" if size is None else f" with the {size} entries of config.json"
+  tokens = _lines(path)
+  if tokens and (size is None or len(tokens) <= size):
+    return _checked(_vocabulary(tokens, None, directory, str(path)), size)
+  most = max(most, len(tokens))
+  if size is not None and most > size:
     raise UserError(
-      f"no tokenizer{entries}, {directory}; put the tokenizer's own tokenizer.json"
-      " or vocab.txt there"
+      f"the tokenizer has {most} tokens, but the embedding table {size} rows (vocab_size of config.json), {directory};"
+      " put the tokenizer that these weights were trained with there"
     )
-  return _vocabulary(tokens, None, str(path))
+  if any((directory / name).is_file() for name in _SENTENCEPIECE) and not _has_sentencepiece():
+    raise UserError(
+      f"reading a SentencePiece vocabulary needs the package sentencepiece, {directory}; pip install sentencepiece, or"
+      " put a tokenizer.json there"
+    )
+  rows = (
+    ""
+    if size is None
+    else f" for the {size} rows of its embedding table (vocab_size of config.json)"
+  )
+  raise UserError(
+    f"no tokenizer{rows}, {directory}; put the tokenizer's own tokenizer.json or vocab.txt there"
+  )
 
 
-def _read_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
+def _in_order(ids: Mapping[str, int]) -> list[str]:
+  """Returns the tokens in the order of their ids; an id that no token has gets the name of an unused token."""
+  tokens = [f"[unused row {i}]" for i in range(max(ids.values()) + 1)]
+  for token, i in ids.items():
+    tokens[i] = token
+  return tokens
+
+
+def _checked(vocabulary: Vocabulary, size: int | None) -> Vocabulary:
+  """Warns if many rows of the embedding table have no token, because then the tokenizer may be of another model."""
+  missing = 0 if size is None else size - len(vocabulary.tokens)
+  if missing > _PADDING:
+    logging.warning(
+      "%d of the %d rows of the embedding table have no token in the model's tokenizer of %d tokens",
+      missing,
+      size,
+      len(vocabulary.tokens),
+    )
+  return vocabulary
+
+
+def _lines(path: pathlib.Path) -> list[str]:
+  """Returns the lines of a `vocab.txt`; an empty list if there is no such file."""
+  tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+  return tokens[:-1] if tokens and not tokens[-1] else tokens
+
+
+def _read_tokenizer(directory: pathlib.Path, _: int | None) -> Tokenizer | None:
   path = directory / "tokenizer.json"
   if not path.is_file():
     return None
@@ -156,13 +201,29 @@ def _read_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
   return tokenizer
 
 
-def _convert_tokenizer(directory: pathlib.Path) -> Tokenizer | None:
+def _convert_tokenizer(directory: pathlib.Path, size: int | None) -> Tokenizer | None:
+  """Returns the tokenizer that transformers makes of the files, or None if it does not know all their tokens.
+
+  Of files that it does not understand, transformers makes an almost empty tokenizer.
+  """
   from transformers import AutoTokenizer  # takes three seconds, and few checkpoints need it
 
   try:
-    return AutoTokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
+    tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
+    ids = tokenizer.get_vocab()
+    if (directory / "vocab.json").is_file():
+      listed = json.loads((directory / "vocab.json").read_text(encoding="utf-8")).keys()
+    else:
+      listed = _lines(directory / "vocab.txt")
   except Exception:  # each tokenizer class raises other errors for files of another class
     return None
+  if listed:
+    return tokenizer if ids.keys() >= set(listed) and len(ids) > NUM_SPECIAL_TOKENS else None
+  return tokenizer if len(ids) >= (size or 0) - _PADDING and len(ids) > 2 * len(ROLES) else None
+
+
+def _has_sentencepiece() -> bool:
+  return importlib.util.find_spec("sentencepiece") is not None
 
 
 def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
@@ -182,20 +243,21 @@ def make_vocabulary(symbols: Sequence[str], size: int) -> Vocabulary:
       f" {len(_BERT)} special tokens; set at least {len(tokens)}"
     )
   tokens += [f"[unused{i}]" for i in range(size - len(tokens))]
-  return _vocabulary(tokens, None, "the task's symbols")
+  return _vocabulary(tokens, None, None, "the task's symbols")
 
 
-def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str) -> Vocabulary:
+def _vocabulary(
+  tokens: Sequence[str], tokenizer: Tokenizer | None, directory: pathlib.Path | None, source: str
+) -> Vocabulary:
   """Makes a vocabulary; without a tokenizer, a text is split into symbols at blanks."""
   ids = {token: i for i, token in enumerate(tokens)}
-  names = next(
-    (names for names in (_BERT, _ROBERTA, _ALBERT, _PLUS) if ids.keys() >= set(names)), None
-  )
-  if names is None:
-    raise UserError(
-      f"no special tokens {' '.join(_BERT)} or {' '.join(_ROBERTA)}, {source}; give the model's own tokenizer"
-    )
-  pad, unknown, cls, sep, mask = (ids[name] for name in names)
+  special = find_special_tokens(ids, tokenizer, directory, source)
+  unknown = ids[special["unk"]]
+  # PLUS-TFM's X is an amino acid, too.
+  special_ids = {ids[token] for token in special.values() if token != "X"}
+  if tokenizer is not None:
+    added = tokenizer.get_added_tokens_decoder()
+    special_ids |= {i for i, token in added.items() if token.special}
 
   def encode(text: str) -> list[int]:
     if tokenizer is None:
@@ -204,12 +266,12 @@ def _vocabulary(tokens: Sequence[str], tokenizer: Tokenizer | None, source: str)
 
   return Vocabulary(
     tokens=tuple(tokens),
-    special_ids=tuple(sorted(ids[name] for name in names if name != "X")),
-    pad_id=pad,
-    cls_id=cls,
-    sep_id=sep,
+    special_ids=tuple(sorted(special_ids)),
+    pad_id=ids[special["pad"]],
+    cls_id=ids[special["cls"]],
+    sep_id=ids[special["sep"]],
     unk_id=unknown,
-    mask_id=mask,
+    mask_id=ids[special["mask"]],
     encode=encode,
     tokenizer=tokenizer,
   )

@@ -18,6 +18,8 @@ import numpy as np
 from discipline_jax.errors import UserError
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+# Where trainers (their own loops, Lightning, DeepSpeed) put the state dict.
+_STATE_DICTS = ("state_dict", "model_state_dict", "model", "module", "net")
 _STORAGE_DTYPES = {
   "DoubleStorage": np.dtype("<f8"),
   "FloatStorage": np.dtype("<f4"),
@@ -33,29 +35,50 @@ _STORAGE_DTYPES = {
 
 
 def read_torch_file(path: pathlib.Path) -> dict[str, np.ndarray]:
-  """Returns the state dict in a file as arrays; raises UserError if it holds anything but tensors."""
+  """Returns the state dict in a file as arrays.
+
+  A trainer may have saved other things beside it: then it is looked for under the usual keys, such as `state_dict`.
+
+  Raises:
+    UserError: the file cannot be read, holds no state dict, or calls a function.
+  """
   try:
     with path.open("rb") as file:
       state = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
-    if not isinstance(state, dict):
-      raise UserError(
-        f"the file holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
-      )
-    for name, value in state.items():
-      if not isinstance(name, str) or not isinstance(value, _Tensor):
-        raise UserError(f"entry {name!r} is not a tensor, {path}; save model.state_dict()")
-    return {name: tensor.array() for name, tensor in state.items()}
+    return {name: tensor.array() for name, tensor in _tensors(state, path).items()}
   except UserError:
     raise
   except _Refused as name:
     raise UserError(
-      f"the checkpoint's pickle calls {name}, which was not run, {path}; use a checkpoint in safetensors format"
+      f"the checkpoint's pickle calls {name}, which was not run, {path}; save model.state_dict() alone, or in"
+      " safetensors format"
     ) from None
   except Exception as error:  # a hostile pickle can raise any error
     reason = f"{type(error).__name__}: {error}"
     raise UserError(
       f"not a readable PyTorch checkpoint ({reason}), {path}; download it again"
     ) from None
+
+
+def _tensors(state: Any, path: pathlib.Path) -> dict[str, "_Tensor"]:
+  """Returns the tensors of a state dict, or of the one that a trainer's dict holds."""
+  if not isinstance(state, dict):
+    raise UserError(
+      f"the file holds a {type(state).__name__}, not a dict of tensors, {path}; save model.state_dict()"
+    )
+  own = {name: value for name, value in state.items() if isinstance(value, _Tensor)}
+  for key in _STATE_DICTS:
+    inner = state.get(key)
+    if isinstance(inner, dict) and any(isinstance(value, _Tensor) for value in inner.values()):
+      own = {name: value for name, value in inner.items() if isinstance(value, _Tensor)}
+      break
+  wrong = [name for name in own if not isinstance(name, str)]
+  if wrong or not own:
+    entry = next(iter(wrong or state), None)
+    raise UserError(
+      f"no state dict of tensors, but a dict whose first entry is {entry!r}, {path}; save model.state_dict()"
+    )
+  return own
 
 
 class _Refused(Exception):

@@ -157,6 +157,7 @@ def read_model(workdir: pathlib.Path) -> Saved:
     ) from None
   config = defaults.read(fields)
   if result.get("commit") is not None:  # the hub's main branch may have moved since
+    config.model.checkpoint = config.model.checkpoint.partition("@")[0]
     config.model.revision = result["commit"]
   inputs = Inputs(
     description["max_length"],

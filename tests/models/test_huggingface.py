@@ -158,7 +158,7 @@ class TestBad:
     [
       ({"tokenizer.json": "{}"}, r"\(.*checkpoint/tokenizer\.json;"),
       ({"tokenizer.json": ""}, r"\(.*checkpoint/tokenizer\.json;"),
-      ({"vocab.txt": "[PAD]\n[UNK]\n"}, r"\b300 .*config\.json"),
+      ({"vocab.txt": "[PAD]\n[UNK]\n"}, r"cls sep mask, .*checkpoint/vocab\.txt"),
       ({"vocab.txt": "\n".join(map(str, range(300)))}, r"\[PAD\] .*checkpoint/vocab\.txt"),
       ({}, r"\b300 .*config\.json"),
     ],

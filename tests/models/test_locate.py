@@ -86,7 +86,7 @@ def test_a_model_without_safetensors_is_downloaded_as_bin_from_the_same_revision
 
 
 def test_an_unknown_revision_is_named(hub):
-  with pytest.raises(UserError, match=r"'someone/model' .*model\.revision nowhere.*404") as caught:
+  with pytest.raises(UserError, match=r"'someone/model' .*revision nowhere.*404") as caught:
     resolve("someone/model", revision="nowhere")
   assert "\n" not in str(caught.value)
 

@@ -1,0 +1,79 @@
+"""Finds the family of a checkpoint whose config.json has no `model_type`, as those of 2019."""
+
+import functools
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from discipline_jax.errors import UserError
+from discipline_jax.models.weights import open_weights
+
+# The families with a name that transformers knows, and what the names of their classes begin with.
+_CLASSES = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
+
+
+def find_model_type(directory: pathlib.Path, fields: Mapping[str, Any]) -> str:
+  """Returns the family that other fields of a config, the weights' names or the tokenizer's files show.
+
+  Args:
+    directory: a checkpoint in Hugging Face's format.
+    fields: its config.json.
+
+  Raises:
+    UserError: nothing shows the family.
+  """
+  found = _of_classes(fields.get("architectures")) or _of_weights(directory) or _of_fields(fields)
+  if found is None:
+    found = _of_tokenizer(directory)
+  if found is None:
+    names = ", ".join(_CLASSES)
+    raise UserError(
+      f"no model_type, and neither architectures nor weights nor tokenizer show one, {directory}/config.json;"
+      f' add "model_type" to it: {names}'
+    )
+  _say(directory, found)
+  return found
+
+
+@functools.lru_cache
+def _say(directory: pathlib.Path, model_type: str) -> None:
+  """Says once which family is taken."""
+  logging.warning("%s/config.json has no model_type; taken as %s", directory, model_type)
+
+
+def _of_classes(architectures: Any) -> str | None:
+  names = [str(name) for name in architectures] if isinstance(architectures, list) else []
+  for name in names:
+    for family, start in _CLASSES.items():
+      if re.match(rf"{start}(Model|For|LMHead)", name):
+        return family
+  return None
+
+
+def _of_weights(directory: pathlib.Path) -> str | None:
+  """Returns the family whose own names the weights have; None for plain names, which BERT and RoBERTa share."""
+  try:
+    names = list(open_weights(directory))
+  except UserError:  # there are none yet, or a reason that whoever reads them will tell
+    return None
+  for family in _CLASSES:
+    if any(name.startswith(f"{family}.") for name in names):
+      return family
+  if any("albert_layer_groups" in name for name in names):
+    return "albert"
+  if any(name.startswith("lm_head.layer_norm") for name in names):
+    return "roberta"
+  return "bert" if any(name.startswith("cls.predictions") for name in names) else None
+
+
+def _of_fields(fields: Mapping[str, Any]) -> str | None:
+  return "albert" if {"num_hidden_groups", "inner_group_num"} & fields.keys() else None
+
+
+def _of_tokenizer(directory: pathlib.Path) -> str | None:
+  if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
+    return "roberta"
+  return "bert" if (directory / "vocab.txt").is_file() else None
