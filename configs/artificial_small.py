@@ -49,6 +49,7 @@ def _finetune(task, checkpoint, init):
   config = defaults.finetune()
   config.task.update(name=task, train_fraction=0.2 if task == "protein_stability" else 1.0)
   config.model.update(checkpoint=checkpoint, init=init)
+  config.token_map.kind = "random"
   config.replicas = 2
   config.train.update(epochs=3, learning_rate=3e-4, grad_accumulation=1, warmup_steps=50)
   config.eval.every_steps = 167

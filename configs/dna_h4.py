@@ -12,5 +12,6 @@ from discipline_jax import defaults
 def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "dna_h4"
+  config.token_map.kind = "random"
   config.replicas = 6
   return defaults.use_model(config, model)

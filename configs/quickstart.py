@@ -46,6 +46,7 @@ def _pretrain():
 def _finetune(checkpoint, init):
   config = defaults.finetune()
   config.task.name = "dna_planted"
+  config.token_map.kind = "random"
   config.model.update(checkpoint=checkpoint, init=init)
   config.train.update(epochs=4, learning_rate=1e-3, grad_accumulation=1, warmup_steps=50)
   config.eval.every_steps = 57

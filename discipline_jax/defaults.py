@@ -62,7 +62,8 @@ def finetune() -> ConfigDict:
         "vote": "majority",  # music: majority | first (the first segment decides, as in the authors' script)
       },
       "token_map": {
-        "kind": "random",  # identity | shift | random_shift | random | frequent | unused | table
+        # auto: identity for text and for a model of the task's discipline, else random, the authors' map
+        "kind": "auto",  # auto | identity | shift | random_shift | random | frequent | unused | table
         "shift": 1000,  # rows, for kind shift
         "seed": placeholder(
           int

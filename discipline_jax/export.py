@@ -66,7 +66,9 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
 def _input_ids(saved: Saved, replica: int, vocabulary: Vocabulary) -> dict[str, int] | list[int]:
   alphabet, symbol_ids = saved.task.alphabet, saved.inputs.symbol_ids
   if alphabet is None:
-    return token_map(saved.config, vocabulary, symbol_ids, replica).tolist()
+    return token_map(
+      saved.config, saved.result["token_map"], vocabulary, symbol_ids, replica
+    ).tolist()
   _, rows, lookup = saved.weights(saved.inputs.seeds[replica])
   names = [vocabulary.tokens[i] for i in symbol_ids[:NUM_SPECIAL]] + [*alphabet.symbols]
   names += [vocabulary.tokens[vocabulary.unk_id]] * alphabet.is_open

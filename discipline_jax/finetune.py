@@ -121,7 +121,7 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
     "commit": plan.model.commit,
     "network": plan.model.config.summary,
     "init": plan.config.model.init,
-    "token_map": plan.config.token_map.kind,
+    "token_map": plan.token_map,
     "replicas": len(plan.seeds),
     **{name: spread([one.score for one in part]) for name, part in measured.items()},
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),

@@ -162,7 +162,9 @@ def _params(
   # A new text may have tokens that training did not see.
   params = saved.whole_params(replica, model.checkpoint, model.config)
   # Some token maps depend on which tokens the run had.
-  table_of_ids = token_map(saved.config, model.vocabulary, saved.inputs.symbol_ids, replica)
+  table_of_ids = token_map(
+    saved.config, saved.result["token_map"], model.vocabulary, saved.inputs.symbol_ids, replica
+  )
   sub_table = SubTable.reachable(table_of_ids[symbol_ids])
   embeddings = word_embeddings(params)
   embeddings["weight"] = sub_table.cut(embeddings["weight"])

@@ -162,7 +162,7 @@ class Finetuning:
       "tokens": _histogram(features.lengths),
       "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
       f" {config.model.dtype}",
-      "token map": config.token_map.kind + self._trained_rows(),
+      "token map": self._token_map() + self._trained_rows(),
       "training": f"{self.num_steps} updates of {config.train.batch_size} samples,"
       f" {config.train.optimizer} {config.train.learning_rate:g}",
       "devices": f"{self.mesh.size} x {device.device_kind}, mesh {dict(self.mesh.shape)}",
@@ -283,6 +283,17 @@ class Finetuning:
     batches = (self.batches.at(step, slice(0, 1)) for step in range(self.batches.steps_per_epoch))
     positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
     return 100 * (1 - self.plan.features.lengths[self.plan.splits[0]["train"]].sum() / positions)
+
+  def _token_map(self) -> str:
+    """Returns the kind of token map, why it was chosen, and how many symbols have rows of special tokens."""
+    plan, table = self.plan, self.plan.sub_tables[0]
+    special = plan.model.vocabulary.special_ids
+    ordinary = ~np.isin(plan.features.symbol_ids, special)
+    taken = int(np.isin(table.rows[table.lookup][ordinary], special).sum())
+    reason = "" if plan.token_map_reason is None else f" (auto: {plan.token_map_reason})"
+    return f"{plan.token_map}{reason}" + (
+      f"; {taken} symbols have rows of special tokens" if taken else ""
+    )
 
   def _trained_rows(self) -> str:
     if isinstance(self.plan.model.config, HilbertConfig):  # its table of letters is fixed

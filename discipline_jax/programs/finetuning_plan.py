@@ -21,7 +21,7 @@ from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.splits import Split, make_split
-from discipline_jax.tasks.token_maps import make_map
+from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 
@@ -38,6 +38,8 @@ class Plan:
     lengths: lengths of the samples, rounded up to the lengths that are compiled.
     seeds, splits, sub_tables: one for each replica.
     model: the model, before its weights are read.
+    token_map: the kind of token map; never `auto`.
+    token_map_reason: why `auto` chose it; None if the config names the kind.
   """
 
   config: ConfigDict
@@ -49,6 +51,8 @@ class Plan:
   splits: list[Split]
   sub_tables: list[SubTable]
   model: Model
+  token_map: str
+  token_map_reason: str | None
 
   @property
   def num_steps(self) -> int:
@@ -93,6 +97,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   seeds = [config.seed + replica for replica in range(config.replicas)]
   strata = task.answer.strata(features.targets) if task.stratified else None
   splits = [make_split(features.parts, seed, config.task.train_fraction, strata) for seed in seeds]
+  kind, reason = _token_map_kind(config, task, model)
   num_train = len(splits[0]["train"])
   if config.train.batch_size > num_train:
     raise UserError(
@@ -107,10 +112,12 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     seeds=seeds,
     splits=splits,
     sub_tables=[
-      _sub_table(config, model.vocabulary, _known_ids(task, features, split, model), replica)
+      _sub_table(config, kind, model.vocabulary, _known_ids(task, features, split, model), replica)
       for replica, split in enumerate(splits)
     ],
     model=model,
+    token_map=kind,
+    token_map_reason=reason,
   )
 
 
@@ -171,7 +178,7 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
-  command_line.one_of(config, {"eval.select": ("best", "last")})
+  command_line.one_of(config, {"eval.select": ("best", "last"), "token_map.kind": ("auto", *KINDS)})
 
 
 def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:
@@ -194,13 +201,33 @@ def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np
   return np.where(known, features.symbol_ids, model.vocabulary.unk_id)
 
 
+def _token_map_kind(config: ConfigDict, task: Task, model: Model) -> tuple[str, str | None]:
+  """Returns the kind of token map, and if `auto` chose it the reason."""
+  given = config.token_map.kind
+  if task.alphabet is not None and task.alphabet.ids is not None:
+    chosen, reason = "random", "the task's symbols have ids of their own"
+  else:
+    symbols = None if task.alphabet is None else task.alphabet.symbols
+    chosen, reason = choose_kind(model.vocabulary, symbols)
+  if given == "auto":
+    return chosen, reason
+  is_trained = model.checkpoint is not None and config.model.init == "pretrained"
+  if given == "random" and chosen == "identity" and task.alphabet is not None and is_trained:
+    logging.warning(
+      "token_map.kind = 'random' exchanges the symbols of a model of the task's own discipline (%s);"
+      " set --config.token_map.kind=identity to keep them",
+      reason,
+    )
+  return given, None
+
+
 def token_map(
-  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+  config: ConfigDict, kind: str, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
 ) -> np.ndarray:
-  """Returns the token map of a replica; `symbol_ids` are those of `Features`."""
+  """Returns the token map of a replica: `kind` is the resolved one, and `symbol_ids` are those of `Features`."""
   first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
   return make_map(
-    config.token_map.kind,
+    kind,
     vocabulary,
     symbol_ids[NUM_SPECIAL:],
     shift=config.token_map.shift,
@@ -211,9 +238,9 @@ def token_map(
 
 
 def _sub_table(
-  config: ConfigDict, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
+  config: ConfigDict, kind: str, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
 ) -> SubTable:
-  rows = token_map(config, vocabulary, symbol_ids, replica)[symbol_ids]
+  rows = token_map(config, kind, vocabulary, symbol_ids, replica)[symbol_ids]
   if config.train.weight_decay:  # it also moves the rows that no input reads
     return SubTable.whole(rows, len(vocabulary.tokens))
   return SubTable.reachable(rows)

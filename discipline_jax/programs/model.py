@@ -119,7 +119,7 @@ def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertCo
     ("train.weight_decay", config.train.weight_decay != 0, "0"),
     # Batch normalization is over a part of the update, and a part may be empty.
     ("train.grad_accumulation", config.train.grad_accumulation != 1, "1"),
-    ("token_map.kind", config.token_map.kind != "identity", "identity"),
+    ("token_map.kind", config.token_map.kind not in ("auto", "identity"), "identity"),
   ):
     if is_set:
       raise UserError(

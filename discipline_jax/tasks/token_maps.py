@@ -7,6 +7,7 @@ the map, so it does not change.
 """
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int, Int32, Integer
@@ -18,6 +19,64 @@ from discipline_jax.streams import TOKEN_MAP
 KINDS = ("identity", "shift", "random_shift", "random", "frequent", "unused", "table")
 
 _RESERVED = 1000  # the authors' random maps move so many rows to the end of the table
+# Kinds that keep symbols away from the rows of special tokens; the others are as published, or the user's own.
+_SPARING = ("identity", "random", "frequent", "unused")
+# A model is of the task's discipline if so many of the symbols are its tokens, and so many of its tokens are made of
+# the symbols. A protein model has five letters more than the 20 that usually occur, so single letters need less.
+_SYMBOLS_SHARE = 0.8
+_LETTERS_SHARE = 2 / 3
+_TOKENS_SHARE = 0.9
+# Longer tokens of a vocabulary of English: letters of a large alphabet make up most of its other tokens, too.
+_ENGLISH = frozenset({"the", "and", "of"})
+
+
+def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[str, str]:
+  """Returns the kind of map that `auto` stands for, and the reason.
+
+  It is `identity` for text and for a model of the task's own discipline, because there a token already means what it
+  meant in pre-training, and otherwise `random`. A model is of the task's discipline if its tokens are the symbols or
+  made of the symbols alone: k-mers, letters, or pieces of sequences.
+
+  Args:
+    vocabulary: the model's vocabulary.
+    symbols: the task's symbols; None for text.
+  """
+  if symbols is None:
+    return "identity", "the task is text"
+  exact = {token: i for i, token in enumerate(vocabulary.tokens)}
+  own: dict[str, int] = {}
+  for symbol in symbols:
+    pieces = [exact[symbol]] if symbol in exact else vocabulary.encode(symbol)
+    if len(pieces) == 1 and pieces[0] != vocabulary.unk_id:
+      own[symbol] = pieces[0]
+  missing = [symbol for symbol in symbols if symbol not in own]
+  if len(own) < _SYMBOLS_SHARE * len(symbols):
+    return "random", f"{len(missing)} of {len(symbols)} symbols are not tokens of the model"
+  skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
+  tokens = [token.lstrip("#Ġ▁") for i, token in enumerate(vocabulary.tokens) if i not in skip]
+  if _ENGLISH.issubset(tokens):
+    return "random", "the model's vocabulary is of English text"
+  names = {*symbols, *(vocabulary.tokens[i] for i in own.values())}
+  longer = [token for token in tokens if len(token) > 1]
+  # A vocabulary of pieces also has the single characters that they are made of, and often many more.
+  judged = longer if 2 * len(longer) > len(tokens) else tokens
+  share = sum(_is_made_of(names, token) for token in judged) / max(1, len(judged))
+  if share < (_TOKENS_SHARE if judged is longer else _LETTERS_SHARE):
+    return "random", f"{100 * share:.0f}% of the model's tokens are made of the task's symbols"
+  known = "all symbols are" if not missing else f"{len(own)} of {len(symbols)} symbols are"
+  return (
+    "identity",
+    f"{known} tokens of the model, and {100 * share:.0f}% of its tokens are made of symbols",
+  )
+
+
+def _is_made_of(symbols: set[str], token: str) -> bool:
+  """Returns whether a token is one of the symbols, or could be another one, or a sequence of single letters."""
+  lengths = {len(symbol) for symbol in symbols}
+  if len(lengths) > 1 or not token:
+    return token in symbols
+  letters = set().union(*symbols)
+  return letters.issuperset(token) and (lengths == {1} or {len(token)} == lengths)
 
 
 def make_map(
@@ -33,7 +92,8 @@ def make_map(
   """Returns the table T: the row number for each of the D token ids of the vocabulary.
 
   Args:
-    kind: one of KINDS. `identity`: T(i) = i. `shift`: T(i) = (i + c) mod D. `random_shift`: a random permutation of all
+    kind: one of KINDS.
+      `identity`: T(i) = i. `shift`: T(i) = (i + c) mod D. `random_shift`: a random permutation of all
       rows. `random`: the authors' map, see above. `frequent` and `unused`: the task's symbols get the rows of the most
       frequent words or of `[unusedN]`, and all other ids keep their own row. `table`: T is read from a file.
     vocabulary: the model's vocabulary.
@@ -42,6 +102,8 @@ def make_map(
     seed: the seed for `random` and `random_shift`.
     path: a .npy file with D row numbers, for `table`. `{seed}` in it is replaced by `seed`.
     keep_special: True: swap entries of T until every special token has its own row again.
+
+  An ordinary symbol never gets the row of a special token, unless the kind is `shift`, `random_shift` or `table`.
 
   Raises:
     UserError: the kind is unknown, the file is unusable, or the vocabulary has too few rows of the wanted sort.
@@ -67,6 +129,8 @@ def make_map(
   else:
     raise UserError(f"token_map.kind = {kind!r} is not one of: {', '.join(KINDS)}")
   table = table.astype(np.int32)
+  if kind in _SPARING:
+    table = _spare_special(table, symbol_ids, vocabulary.special_ids)
   return _keep_special(table, vocabulary.special_ids) if keep_special else table
 
 
@@ -144,6 +208,27 @@ def _read_table(path: str | None, seed: int, size: int) -> Integer[np.ndarray, "
 
 def _described(value: object) -> str:
   return f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else "an .npz archive"
+
+
+def _spare_special(
+  table: Int32[np.ndarray, " vocab"],
+  symbol_ids: Int32[np.ndarray, " symbols"],
+  special_ids: tuple[int, ...],
+) -> Int32[np.ndarray, " vocab"]:
+  """Swaps entries so that no ordinary symbol has the row of a special token.
+
+  An entry is swapped with one of a token that the task does not use, or else with one of a special token.
+  """
+  symbols = np.setdiff1d(symbol_ids, special_ids)
+  wrong = symbols[np.isin(table[symbols], special_ids)]
+  if not len(wrong):
+    return table
+  others = np.setdiff1d(np.arange(len(table)), [*symbol_ids, *special_ids])
+  free = np.array([*others, *special_ids])
+  free = free[~np.isin(table[free], special_ids)][: len(wrong)]
+  table = table.copy()
+  table[wrong[: len(free)]], table[free] = table[free], table[wrong[: len(free)]]
+  return table
 
 
 def _keep_special(

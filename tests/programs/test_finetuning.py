@@ -54,6 +54,30 @@ def run(config, num_devices=1, group=slice(0, 1)):
   return np.array(losses), program, state["states"][0]
 
 
+def test_the_plan_resolves_auto(caplog):
+  """A model whose vocabulary is made for the task has its symbols as tokens."""
+  plan = make_plan(config())
+  assert plan.token_map == "identity"
+  np.testing.assert_array_equal(plan.sub_tables[0].lookup, np.arange(len(plan.features.symbol_ids)))
+  outright = config()
+  outright.token_map.kind = "random"
+  assert make_plan(outright).token_map == "random"
+  assert "token_map.kind" not in caplog.text  # the weights are random, too: nothing is lost
+
+
+def test_a_map_that_exchanges_the_symbols_of_their_own_model_is_said(shared, tmp_path, caplog):
+  rows = "".join(f"{'ACDEFGHIKLMNPQRSTVWY' * (1 + i % 3)},{i % 2}\n" for i in range(60))
+  (tmp_path / "own.csv").write_text(f"sequence,label\n{rows}")
+  own = defaults.finetune()
+  own.task.update(name="custom", path=str(tmp_path / "own.csv"))
+  own.model.checkpoint = str(shared / "models" / "roberta-antibody")
+  assert make_plan(own).token_map == "identity"
+  assert "--config.token_map.kind=identity" not in caplog.text
+  own.token_map.kind = "random"
+  assert make_plan(own).token_map == "random"
+  assert "--config.token_map.kind=identity" in caplog.text
+
+
 @pytest.fixture(scope="module")
 def plain():
   return run(config())

@@ -1,6 +1,7 @@
 """Tests token maps: the properties that each kind promises, and the examples in the paper."""
 
 import errno
+import itertools
 import os
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
-from discipline_jax.tasks.token_maps import KINDS, make_map
+from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 
 SMALL = make_vocabulary("ACGT", 30)
 LARGE = make_vocabulary("ACGT", 1500)
@@ -18,6 +19,63 @@ DEFAULTS = {"shift": 1000, "seed": 0, "path": None, "keep_special": False}
 def mapped(kind, vocabulary=LARGE, **changes):
   """Returns the map of a task with the symbols A, C, G and T."""
   return make_map(kind, vocabulary, vocabulary.symbol_ids("ACGT"), **{**DEFAULTS, **changes})
+
+
+AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+ENGLISH = ["the", "and", "of", *(f"{a}{b}{a}" for a in "abcdefgh" for b in "ijklmnopqrstuvwxyz")]
+KMERS = ["".join(letters) for letters in itertools.product("ACGT", repeat=3)]
+
+
+@pytest.mark.parametrize(
+  ("tokens", "symbols", "kind"),
+  [
+    (KMERS, KMERS, "identity"),
+    (KMERS, KMERS[::3], "identity"),  # a small table has not all of them
+    (KMERS, "ACGT", "random"),  # letters are no tokens of a model of 3-mers
+    (KMERS, [a + b for a in KMERS[:8] for b in "ACGT"], "random"),  # nor are 4-mers
+    ([*AMINO_ACIDS, *"XBZUO"], AMINO_ACIDS, "identity"),
+    ([*AMINO_ACIDS, *"XBZUO"], "ACGT", "random"),  # a protein model on DNA
+    (["A", "C", "G", "T", "AC", "ACC", "GTT", "TTA", "GGC"], "ACGT", "identity"),  # pieces
+    ([*"abcdefghijklmnopqrstuvwxyz", *ENGLISH], "abcdefghijklmnopqrstuvwxyz", "random"),
+    ([*"acgt", *AMINO_ACIDS, *ENGLISH], "ACGT", "random"),  # as BERT-cased, which has all letters
+    (KMERS, None, "identity"),  # text
+  ],
+)
+def test_auto_is_identity_for_a_model_of_the_discipline(tokens, symbols, kind):
+  assert choose_kind(make_vocabulary(tokens, len(tokens) + 9), symbols)[0] == kind
+
+
+@pytest.mark.parametrize(
+  ("model", "symbols", "kind"),
+  [
+    ("roberta-antibody", AMINO_ACIDS, "identity"),
+    ("roberta-antibody", "ACGT", "random"),
+    ("bert-tiny-uncased", "ACGT", "random"),
+    ("bert-tiny-uncased", "abcdefghijklmnopqrstuvwxyz", "random"),
+    ("minilm-l6-uncased", AMINO_ACIDS, "random"),
+  ],
+)
+def test_auto_on_real_models(shared, model, symbols, kind):
+  assert choose_kind(load_vocabulary(shared / "models" / model), symbols)[0] == kind
+
+
+@pytest.mark.parametrize("kind", ["identity", "random", "frequent", "unused"])
+@pytest.mark.parametrize("size", [30, 1500])
+@pytest.mark.parametrize("count", [4, 20])
+def test_symbols_never_have_rows_of_special_tokens(kind, size, count):
+  """The authors' map gives the last ids the rows of special tokens; symbols may have just these ids."""
+  tokens = [*(f"[unused{i}]" for i in range(size - 5 - 40)), *(f"word{i}" for i in range(40))][
+    : size - 5
+  ]
+  vocabulary = make_vocabulary(tokens, size)
+  symbols = np.arange(size - count, size, dtype=np.int32)
+  if kind == "unused" and len(vocabulary.unused_ids) < count:
+    return  # refused
+  table = make_map(kind, vocabulary, symbols, **DEFAULTS)
+  assert not set(table[symbols].tolist()) & set(vocabulary.special_ids)
+  assert len(set(table[symbols].tolist())) == count
+  if kind == "random":
+    np.testing.assert_array_equal(np.sort(table), np.arange(size))
 
 
 def test_identity():
