@@ -120,10 +120,15 @@ def pretrain() -> ConfigDict:
         "name": "text",  # text | tfds (TensorFlow Datasets) | uniform | flat | nesting
         "path": placeholder(
           str
-        ),  # a file or folder of text; for tfds a name; or a folder that corpora.prepare wrote
+        ),  # a file or folder of text, or of sequences; for tfds a name; or a folder that corpora.prepare wrote
         "vocabulary": placeholder(
           str
         ),  # model whose tokenizer is used; unset: model.checkpoint's, or one of vocab_size tokens is trained
+        "symbols": placeholder(
+          str
+        ),  # for sequences: characters | words (blanks between them) | kmers (overlapping); unset: text
+        "k": placeholder(int),  # letters of a k-mer
+        "case": "as_is",  # for sequences: as_is | upper (small letters, as in soft-masked DNA, become capitals)
         "lowercase": True,  # for a tokenizer that is trained: lower case without accents, as BERT uncased
         "language": "en",  # language of the text, an ISO 639 code, for splitting it into sentences
         "lines": 930_000,  # lines of an artificial corpus, held-out ones counted
@@ -139,6 +144,9 @@ def pretrain() -> ConfigDict:
         "mask": 0.8,  # share of these that become the mask token
         "same": 0.1,  # share of these that stay
         "random": 0.1,  # share of these that become a random token
+        "span": placeholder(
+          int
+        ),  # tokens in a row that are masked together; unset: corpus.k for k-mers, else 1
         "max_positions": placeholder(
           int
         ),  # most tokens that are predicted in a row; unset: rate * length, rounded up

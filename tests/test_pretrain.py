@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from discipline_jax import models
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
+from discipline_jax.models.tokenizer import load_vocabulary
 from tests.corpora.small_text import write_text
 from tests.whole_runs import (
   finish,
@@ -74,7 +75,8 @@ def test_every_kept_step_is_a_checkpoint(whole):
     fields = json.loads((workdir / "steps" / str(step) / "config.json").read_text())
     assert fields["architectures"] == ["BertForMaskedLM"]
     corpus = json.loads((workdir / "steps" / str(step) / "pretraining.json").read_text())
-    assert corpus == {"corpus": "nesting", "symbols": None, "text": False}
+    kind = {"corpus": "nesting", "symbols": None, "k": None, "case": None, "text": False}
+    assert corpus == kind
   assert not np.array_equal(tables[0], tables[1])
   last = models.load(str(workdir)).embeddings.word_embeddings.weight[...]
   np.testing.assert_array_equal(last, tables[2])  # without a step, it is the last one
@@ -180,6 +182,50 @@ def test_text_with_next_sentences(tmp_path, capsys):
   before = load_file(tmp_path / "run" / "steps" / "3" / "model.safetensors")
   for name, value in before.items():
     np.testing.assert_array_equal(first[name], value)
+
+
+def test_kmers_of_a_fasta_file(tmp_path, capsys):
+  """The model is then fine-tuned with its own tokens, and transformers opens its tokenizer."""
+  rng = np.random.default_rng(0)
+  genome = tmp_path / "genome.fa"
+  genome.write_text("".join(f">r{i}\n{''.join(rng.choice([*'ACGT'], 90))}\n" for i in range(30)))
+  arguments = [
+    "--config.corpus.name=text",
+    f"--config.corpus.path={genome}",
+    "--config.corpus.symbols=kmers",
+    "--config.corpus.k=2",
+    "--config.model.config.vocab_size=None",
+    "--config.train.steps=2",
+  ]
+  assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
+  assert "span=2" in capsys.readouterr().err
+  step = tmp_path / "run" / "steps" / "2"
+  corpus = json.loads((step / "pretraining.json").read_text())
+  assert (corpus["symbols"], corpus["k"], corpus["text"]) == ("kmers", 2, False)
+  assert models.read_config(step).vocab_size == 5 + 16
+  table = tmp_path / "task.csv"
+  rows = [" ".join(rng.choice(["AC", "CG", "TT"], 9)) for _ in range(60)]
+  table.write_text("sequence,label\n" + "".join(f"{row},{i % 2}\n" for i, row in enumerate(rows)))
+  arguments = [
+    "--config=custom",
+    f"--config.task.path={table}",
+    "--config.task.symbols=words",
+    "--config.token_map.kind=identity",
+    f"--config.model.checkpoint={tmp_path / 'run'}",
+    "--config.train.steps=2",
+    f"--config.cache_dir={tmp_path / 'cache'}",
+    f"--workdir={tmp_path / 'task'}",
+  ]
+  with one_device():
+    assert main(["main", *arguments]) == 0, capsys.readouterr().err
+  saved = json.loads((tmp_path / "task" / "model" / "task.json").read_text())
+  vocabulary = load_vocabulary(step, 21)
+  known = {vocabulary.tokens[i] for i in saved["symbol_ids"]}
+  assert {"AC", "CG", "TT"} <= known
+  from transformers import AutoTokenizer
+
+  theirs = AutoTokenizer.from_pretrained(str(step))
+  assert theirs("AC CG")["input_ids"][1:-1] == vocabulary.symbol_ids(["AC", "CG"]).tolist()
 
 
 def test_context_is_learnt(tmp_path, capsys):

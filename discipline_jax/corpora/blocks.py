@@ -1,8 +1,11 @@
 """Blocks: parts of a corpus that are made into files independently of one another, so that processes can share them."""
 
 import dataclasses
+import hashlib
+import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float64, Int32
@@ -10,6 +13,7 @@ from jaxtyping import Float64, Int32
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.instances import make_instances
 from discipline_jax.corpora.records import write_records
+from discipline_jax.corpora.sequences import Symbols
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS
 from discipline_jax.errors import UserError
@@ -83,11 +87,48 @@ class LinesBlock:
     return [[line + len(SPECIAL_TOKENS)] for line in self.lines()]
 
 
-Block = TextBlock | LinesBlock
+@dataclasses.dataclass(frozen=True)
+class SymbolBlock:
+  """Some sequences of symbols, each a document of one paragraph."""
+
+  documents: list[Document]
+  symbols: Symbols
+
+  def sentences(self, settings: Settings, vocabulary: Vocabulary) -> list[Sentences]:
+    """Returns the sequences as documents of one sentence each, in ids of the vocabulary."""
+    ids = _SymbolIds(vocabulary)
+    return [
+      [np.array([ids[symbol] for symbol in self.symbols.split(one.paragraphs[0])], np.int32)]
+      for one in self.documents
+    ]
 
 
-def text_blocks(documents: Iterable[Document], pairing: str) -> Iterator[TextBlock]:
-  """Cuts a text corpus into blocks. If too few documents are left for another block, the last one takes them."""
+class _SymbolIds(dict):
+  """The id of each symbol, looked up when it is first asked for."""
+
+  def __init__(self, vocabulary: Vocabulary):
+    super().__init__()
+    self._vocabulary = vocabulary
+
+  def __missing__(self, symbol: str) -> int:
+    self[symbol] = number = self._vocabulary.symbol_id(symbol)
+    return number
+
+
+Block = TextBlock | SymbolBlock | LinesBlock
+
+
+def text_blocks(
+  documents: Iterable[Document], pairing: str, symbols: Symbols | None = None
+) -> Iterator[TextBlock | SymbolBlock]:
+  """Cuts a corpus into blocks. If too few documents are left for another block, the last one takes them.
+
+  Args:
+    documents: texts, or sequences of symbols.
+    pairing: one of `instances.PAIRINGS`.
+    symbols: how sequences are cut into symbols; None for texts.
+  """
+  make = TextBlock if symbols is None else partial(SymbolBlock, symbols=symbols)
   block: list[Document] = []
   rest: list[Document] = []
   characters = 0
@@ -96,9 +137,9 @@ def text_blocks(documents: Iterable[Document], pairing: str) -> Iterator[TextBlo
     characters += sum(map(len, document.paragraphs))
     if characters >= _CHARACTERS and len(rest) >= 2 * _least(pairing):
       if block:
-        yield TextBlock(block)
+        yield make(block)
       block, rest, characters = rest, [], 0
-  yield TextBlock(block + rest)
+  yield make(block + rest)
 
 
 def line_blocks(
@@ -152,7 +193,8 @@ def write_block(
   Returns:
     Counts that can be added up over blocks: `documents`; `sentences`; `tokens`, an array with the frequency of each id;
     for each part and length, for example `train_128`, an array of two: the instances and their tokens; and for each
-    length, for example `long_128`, the sentences that were cut because no row has room for them.
+    length, for example `long_128`, the sentences that were cut because no row has room for them. A corpus of text also
+    has `repeated`, the tokens in sentences that stood before in the block.
 
   Raises:
     UserError: the block has too few documents to hold some out, or to pair them.
@@ -168,10 +210,16 @@ def write_block(
       minlength=len(vocabulary.tokens),
     ),
   }
+  if not isinstance(block, LinesBlock):
+    counts["repeated"] = _repeated(documents)
   for length in settings.lengths:
     counts[f"long_{length}"] = np.array(0)
     for part, own in parts.items():
-      fitting, long = _fit(own, length - 3)
+      fitting, long = own, 0
+      if not isinstance(block, SymbolBlock):
+        fitting, long = _fit(own, length - 3)
+      elif settings.pairing != "none":  # segments are made of whole sentences
+        fitting = [[part for one in each for part in _quarters(one, length - 3)] for each in own]
       counts[f"long_{length}"] += long
       counts[f"{part}_{length}"] = np.zeros(2, int)
       for draw in range(settings.draws if part == "train" else 1):
@@ -210,6 +258,17 @@ def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sen
   }
 
 
+def _repeated(documents: Sequence[Sentences]) -> np.ndarray:
+  """Returns how many tokens are in sentences that stood before."""
+  seen: set[bytes] = set()
+  count = 0
+  for sentence in itertools.chain.from_iterable(documents):
+    content = hashlib.blake2b(sentence.tobytes(), digest_size=8).digest()
+    count += len(sentence) * (content in seen)
+    seen.add(content)
+  return np.array(count)
+
+
 def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
   """Cuts each sentence that has more than `room` tokens into parts, and returns also how many sentences were cut.
 
@@ -224,5 +283,9 @@ def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
 
 def _parts(sentence: Int32[np.ndarray, " tokens"], room: int) -> Sentences:
   """Returns the parts of a sentence, or the sentence itself if there is room for it."""
-  size = max(1, room // 4) if len(sentence) > room else len(sentence)
-  return np.array_split(sentence, -(-len(sentence) // size))
+  return _quarters(sentence, room) if len(sentence) > room else [sentence]
+
+
+def _quarters(sentence: Int32[np.ndarray, " tokens"], room: int) -> Sentences:
+  """Returns parts that each have about a quarter of the room."""
+  return np.array_split(sentence, -(-len(sentence) // max(1, room // 4)))

@@ -20,9 +20,12 @@ class Masking:
     same: the share of the chosen tokens that stay as they are.
     random: the share of the chosen tokens that become a random ordinary token.
     max_positions: the most tokens that are chosen in a row, or None for `rate` times the length of rows, rounded up.
+    span: how many neighbours are chosen together, and have the same fate. With overlapping k-mers it is k, because a
+      single k-mer can be read from its neighbours; a run of k hides one letter (Ji et al. 2021, DNABERT).
 
   Raises:
-    ValueError: the rate is not in (0, 1], the shares do not add up to 1, or `max_positions` is less than 1.
+    ValueError: the rate is not in (0, 1], the shares do not add up to 1, the span is less than 1, or `max_positions` is
+      less than the span.
   """
 
   rate: float = 0.15
@@ -30,6 +33,7 @@ class Masking:
   same: float = 0.1
   random: float = 0.1
   max_positions: int | None = None
+  span: int = 1
 
   def __post_init__(self):
     shares = (self.mask, self.same, self.random)
@@ -38,8 +42,13 @@ class Masking:
         f"masking.rate = {self.rate}, mask = {self.mask}, same = {self.same}, random = {self.random}: the rate must be"
         " in (0, 1] and each share at least 0, and the three shares add to 1"
       )
-    if self.max_positions is not None and self.max_positions < 1:
-      raise ValueError(f"masking.max_positions = {self.max_positions} is less than 1")
+    if self.span < 1:
+      raise ValueError(f"masking.span = {self.span} is less than 1")
+    if self.max_positions is not None and self.max_positions < self.span:
+      of_span = " token" if self.span == 1 else ", masking.span (corpus.k, if unset)"
+      raise ValueError(
+        f"masking.max_positions = {self.max_positions} is less than {self.span}{of_span}"
+      )
 
 
 @jax.tree_util.register_dataclass
@@ -75,7 +84,8 @@ def mask_tokens(
   """Chooses random tokens of each row, and replaces them by the mask token, by random tokens, or not at all.
 
   In a row with n candidates, round(rate * n) tokens are chosen, but at least one if there is a candidate, and at most
-  `max_positions`. All candidates are equally likely.
+  `max_positions`. All candidates are equally likely. With a span, runs of so many neighbours are chosen instead, and
+  the share of chosen tokens is the rate on average over rows.
 
   Args:
     key: one PRNG key for the batch.
@@ -88,6 +98,8 @@ def mask_tokens(
   Returns:
     The masked rows with min(max_positions, length) places for chosen tokens.
   """
+  if masking.span > 1:
+    return _mask_runs(key, ids, candidates, masking, mask_id=mask_id, ordinary_ids=ordinary_ids)
   length = ids.shape[1]
   places = min(masking.max_positions or math.ceil(masking.rate * length), length)
   order_key, fate_key, token_key = jax.random.split(key, 3)
@@ -98,12 +110,71 @@ def mask_tokens(
   lots = (hash_bits(order_key, ids.shape) >> 1).astype(jnp.int32)
   _, positions = jax.lax.top_k(jnp.where(candidates, lots, -1), places)
   is_chosen = jnp.arange(places)[None] < chosen[:, None]
-  positions = jnp.sort(jnp.where(is_chosen, positions, ids.shape[1]), axis=1)
+  positions = jnp.sort(jnp.where(is_chosen, positions, length), axis=1)
+  fate = jax.random.uniform(fate_key, positions.shape)
+  return _replace(token_key, ids, positions, fate, masking, mask_id, ordinary_ids)
+
+
+def _mask_runs(
+  key: jax.Array,
+  ids: Int[Array, "batch length"],
+  candidates: Bool[Array, "batch length"],
+  masking: Masking,
+  *,
+  mask_id: int,
+  ordinary_ids: Int32[Array, " ordinary"],
+) -> MaskedBatch:
+  """Chooses runs of `span` neighbours. Arguments and result are those of `mask_tokens`.
+
+  Each row is cut into runs from a random place on, and a share of the runs is chosen, so that all candidates are
+  equally likely. Runs at the ends of a segment may be shorter. Of b runs with candidates, rate * b are chosen, rounded
+  up or down at random, but at least one.
+  """
+  (rows, length), span = ids.shape, masking.span
+  runs = -(-length // span) + 1
+  most = int(masking.rate * runs) + 1
+  if masking.max_positions is not None:
+    most = min(most, masking.max_positions // span)
+  shift_key, order_key, count_key, fate_key, token_key = jax.random.split(key, 5)
+  shift = jax.random.randint(shift_key, (rows, 1), 0, span)
+  run = (jnp.arange(length)[None] + shift) // span
+  has_candidate = jnp.zeros((rows, runs), bool).at[jnp.arange(rows)[:, None], run].max(candidates)
+  lots = jnp.where(has_candidate, jax.random.uniform(order_key, (rows, runs)), 2.0)
+  rank = jnp.argsort(jnp.argsort(lots, axis=1), axis=1)
+  wanted = masking.rate * has_candidate.sum(1) + jax.random.uniform(count_key, (rows,))
+  count = jnp.clip(jnp.floor(wanted).astype(jnp.int32), 1, most)
+  is_chosen = candidates & (jnp.take_along_axis(rank, run, axis=1) < count[:, None])
+  places = min(length, most * span)
+  positions = jnp.sort(jnp.where(is_chosen, jnp.arange(length)[None], length), axis=1)[:, :places]
+  fates = jax.random.uniform(fate_key, (rows, runs))
+  fate = jnp.take_along_axis(fates, (jnp.minimum(positions, length - 1) + shift) // span, axis=1)
+  return _replace(token_key, ids, positions, fate, masking, mask_id, ordinary_ids)
+
+
+def _replace(
+  key: jax.Array,
+  ids: Int[Array, "batch length"],
+  positions: Int[Array, "batch places"],
+  fate: Float32[Array, "batch places"],
+  masking: Masking,
+  mask_id: int,
+  ordinary_ids: Int32[Array, " ordinary"],
+) -> MaskedBatch:
+  """Replaces the chosen tokens.
+
+  Args:
+    key: the key of random tokens.
+    ids: token ids.
+    positions: the chosen positions in rising order; `length` in surplus places.
+    fate: a random number in [0, 1) for each, which decides what becomes of the token.
+    masking: the shares.
+    mask_id: id of the mask token.
+    ordinary_ids: ids that a random replacement is chosen from.
+  """
   is_chosen = positions < ids.shape[1]
   positions = jnp.where(is_chosen, positions, 0).astype(jnp.int32)
   labels = jnp.take_along_axis(ids, positions, axis=1).astype(jnp.int32)
-  fate = jax.random.uniform(fate_key, positions.shape)
-  random = jax.random.randint(token_key, positions.shape, 0, len(ordinary_ids))
+  random = jax.random.randint(key, positions.shape, 0, len(ordinary_ids))
   replaced = jnp.where(fate < masking.mask, mask_id, labels)
   replaced = jnp.where(fate >= masking.mask + masking.same, ordinary_ids[random], replaced)
   rows = jnp.arange(len(ids))[:, None]

@@ -32,6 +32,7 @@ from discipline_jax import command_line
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.blocks import PARTS, Block, LinesBlock, Settings, write_block
 from discipline_jax.corpora.instances import PAIRING_OF
+from discipline_jax.corpora.known import check_sample, check_statistics
 from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, summary
 from discipline_jax.corpora.source import (
   TEXTS,
@@ -44,6 +45,7 @@ from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files import progress
 from discipline_jax.files.locks import locked
 from discipline_jax.files.whole_files import whole_file
+from discipline_jax.models.special_tokens import ROLES
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
 
@@ -67,10 +69,14 @@ def prepare(config: ConfigDict) -> Prepared:
   source = Source(config)
   directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / source.key()
   with locked(directory.with_name(f".{directory.name}.lock")):
-    if not (directory / DESCRIPTION).is_file():
+    is_there = (directory / DESCRIPTION).is_file()
+    if not is_there:
       logging.info("Preparing the corpus in %s", directory)
       _make(config, source, directory)
-  return Prepared.open(directory)
+  prepared = Prepared.open(directory)
+  if is_there:  # prepared by a version that did not look at it, or to be warned of again
+    check_statistics(prepared.description["statistics"], vocabulary_source(config))
+  return prepared
 
 
 def prepare_everywhere(config: ConfigDict) -> Prepared:
@@ -98,6 +104,7 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
     "lengths": list(corpus.length),
     "pairing": PAIRING_OF[config.objective.kind],
     "draws": corpus.draws,
+    **_symbols(config),
   }
   for name, value in ours.items():
     if prepared.description.get(name) != value:
@@ -111,7 +118,15 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
       f"the corpus was prepared with another vocabulary than {vocabulary_source(config)}, {path}; change the config, or"
       " prepare the corpus again from its source"
     )
+  check_statistics(prepared.description["statistics"], str(path))
   return prepared
+
+
+def _symbols(config: ConfigDict) -> dict[str, object]:
+  """Returns the fields of a corpus of sequences that its description has, too; all None for other corpora."""
+  corpus = config.corpus
+  case = None if corpus.symbols is None else corpus.case
+  return {"symbols": corpus.symbols, "k": corpus.k, "case": case}
 
 
 def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
@@ -133,16 +148,18 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
   part.chmod(0o755)
   before = signal.signal(signal.SIGTERM, _stop)
   try:
-    _write_vocabulary(source.tokenizer(), part)
-    counts, statistics = _write_blocks(source.blocks(), settings, part)
+    _write_vocabulary(source.tokenizer(), source.special_tokens, part)
+    counts, statistics = _write_blocks(source.blocks(), settings, part, vocabulary_source(config))
     _check_instances(counts)
     description = {
       "name": corpus.name,
       "pairing": source.pairing,
       "lengths": list(settings.lengths),
       "draws": settings.draws,
+      **{name: value for name, value in _symbols(config).items() if value is not None},
       "statistics": _statistics(counts, load_vocabulary(part)) | statistics,
     }
+    check_statistics(description["statistics"], vocabulary_source(config))
     with whole_file(part / DESCRIPTION, text=True) as file:
       file.write(json.dumps(description, indent=2) + "\n")
     part.replace(directory)
@@ -157,29 +174,25 @@ def _stop(*_) -> None:
   sys.exit(75)
 
 
-def _write_vocabulary(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
-  """Writes a tokenizer in Hugging Face's format."""
+def _write_vocabulary(
+  tokenizer: Tokenizer, special: Sequence[str], directory: pathlib.Path
+) -> None:
+  """Writes a tokenizer in Hugging Face's format.
+
+  Args:
+    tokenizer: the tokenizer.
+    special: its tokens for padding, unknown words, the start, the end and masks.
+    directory: where it is written.
+  """
   tokenizer.save(str(directory / "tokenizer.json"))
   # Without its class, transformers would replace it by the tokenizer of the model's family.
-  names = _vocabulary_names(load_vocabulary(directory))
+  names = {f"{role}_token": token for role, token in zip(ROLES, special, strict=True)}
   with whole_file(directory / "tokenizer_config.json", text=True) as file:
     file.write(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **names}, indent=2) + "\n")
 
 
-def _vocabulary_names(vocabulary: Vocabulary) -> dict[str, str]:
-  """Returns the special tokens under their names in tokenizer_config.json."""
-  ids = {
-    "pad_token": vocabulary.pad_id,
-    "unk_token": vocabulary.unk_id,
-    "cls_token": vocabulary.cls_id,
-    "sep_token": vocabulary.sep_id,
-    "mask_token": vocabulary.mask_id,
-  }
-  return {name: vocabulary.tokens[i] for name, i in ids.items()}
-
-
 def _write_blocks(
-  blocks: Iterator[Block], settings: Settings, directory: pathlib.Path
+  blocks: Iterator[Block], settings: Settings, directory: pathlib.Path, source: str | None
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
   """Writes the files of all blocks; if there are several, worker processes do it.
 
@@ -187,6 +200,7 @@ def _write_blocks(
     The sums of the counts of `write_block`, and statistics of an artificial corpus, measured on its first block.
   """
   first, second = next(blocks), next(blocks, None)
+  check_sample(first, settings, load_vocabulary(directory), source)
   statistics = {}
   if isinstance(first, LinesBlock):
     statistics["mean_distance"] = artificial.statistics(first.lines())["mean_distance"]
@@ -301,6 +315,7 @@ def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dic
     "entropy": float(-(shares * np.log(shares)).sum()),
     "unknown": float(tokens[vocabulary.unk_id] / tokens.sum()),
     "parts": parts,
+    **({"repeated": float(counts["repeated"] / tokens.sum())} if "repeated" in counts else {}),
   }
 
 

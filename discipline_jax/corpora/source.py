@@ -15,10 +15,21 @@ from tokenizers import Tokenizer
 
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.blocks import Block, line_blocks, text_blocks, tokenise
+from discipline_jax.corpora.file_kinds import is_fasta
 from discipline_jax.corpora.instances import PAIRING_OF
 from discipline_jax.corpora.prepared import DESCRIPTION
-from discipline_jax.corpora.text import Document, find_files, read_documents, read_tfds
-from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, symbol_tokenizer, train_wordpiece
+from discipline_jax.corpora.sequences import (
+  check_symbols,
+  read_sequences,
+  symbols_of,
+)
+from discipline_jax.corpora.symbol_vocabulary import tokenizer_of_symbols
+from discipline_jax.corpora.text import REMEDY, Document, find_files, read_documents, read_tfds
+from discipline_jax.corpora.vocabulary import (
+  SPECIAL_TOKENS,
+  symbol_tokenizer,
+  train_wordpiece,
+)
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
 from discipline_jax.models.config import read_config
@@ -29,6 +40,7 @@ TEXTS = ("text", "tfds")
 ARTIFICIAL = ("uniform", "flat", "nesting")
 # It is part of the name of every prepared corpus. Raise it when users must prepare their corpora again.
 _VERSION = 1
+_OF_SYMBOLS = ("symbols", "k", "case")  # fields of `corpus` that only sequences use
 
 
 class Source:
@@ -36,6 +48,7 @@ class Source:
 
   Attributes:
     pairing: the pairing of segments, one of `instances.PAIRINGS`.
+    symbols: how sequences are cut into symbols; None for other corpora.
     vocabulary: the vocabulary that the config names, or None if one is made from the corpus.
   """
 
@@ -44,6 +57,7 @@ class Source:
     self._config, self._corpus = config, config.corpus
     self._is_text = config.corpus.name in TEXTS
     self.pairing = PAIRING_OF[config.objective.kind]
+    self.symbols = symbols_of(config)
     has_files = config.corpus.path is not None and config.corpus.name != "tfds"
     self._files = find_files(pathlib.Path(config.corpus.path).expanduser()) if has_files else []
 
@@ -55,6 +69,9 @@ class Source:
   def key(self) -> str:
     """Returns the name of the prepared corpus: a digest of the settings, the vocabulary and the files' content."""
     settings = self._corpus.to_dict() | {"pairing": self.pairing, "seed": self._config.seed}
+    own = {name: settings.pop(name) for name in _OF_SYMBOLS}
+    if self.symbols is not None:
+      settings |= own
     if self._files:
       del settings["path"]  # the same files at another place give the same corpus
     settings["vocab_size"] = _vocab_size(self._config)
@@ -70,6 +87,12 @@ class Source:
     """Returns the tokenizer of the named vocabulary, or makes one: of symbols, or trained on the text."""
     if not self._is_text:
       return symbol_tokenizer(self._num_symbols())
+    if self.symbols is not None:
+      documents = self._documents(show="vocabulary")
+      given = (self.vocabulary, self.special_tokens)
+      return tokenizer_of_symbols(
+        documents, self.symbols, *given, self._config.model.config.vocab_size
+      )
     if self.vocabulary is not None:
       assert self.vocabulary.tokenizer is not None
       return self.vocabulary.tokenizer
@@ -83,19 +106,41 @@ class Source:
       )
     return tokenizer
 
+  @property
+  def special_tokens(self) -> tuple[str, ...]:
+    """The tokens of the vocabulary for padding, unknown words, the start, the end and masks."""
+    given = self.vocabulary if self._is_text else None
+    if given is None:
+      return SPECIAL_TOKENS
+    ids = (given.pad_id, given.unk_id, given.cls_id, given.sep_id, given.mask_id)
+    return tuple(given.tokens[i] for i in ids)
+
   def blocks(self) -> Iterator[Block]:
     """Yields the blocks of the corpus."""
     if self._is_text:
-      return text_blocks(self._documents(), self.pairing)
+      return text_blocks(self._documents(), self.pairing, self.symbols)
     return line_blocks(
       self._corpus.name, self._corpus.lines, self._config.seed, self._frequencies()
     )
 
-  def _documents(self) -> Iterator[Document]:
-    """Reads the documents of the text."""
-    return (
-      read_tfds(self._corpus.path) if self._corpus.name == "tfds" else read_documents(self._files)
-    )
+  def _documents(self, show: str | None = None) -> Iterator[Document]:
+    """Reads the documents of the text; shows a progress bar of this name, if any."""
+    if self._corpus.name == "tfds":
+      found = read_tfds(self._corpus.path)
+    elif self.symbols is not None:
+      found = read_sequences(self._files, self.symbols, self._corpus.length)
+    else:
+      self._check_no_fasta()
+      found = read_documents(self._files)
+    yield from progress.bar(found, desc=show, unit=" documents", unit_scale=True) if show else found
+
+  def _check_no_fasta(self) -> None:
+    for path in self._files:
+      if is_fasta(path, remedy=REMEDY):
+        raise UserError(
+          f"a FASTA file, whose sequences are no text, {path}; set --config.corpus.symbols=characters, or kmers with"
+          " --config.corpus.k"
+        )
 
   def _paragraphs(self) -> Iterator[str]:
     """Reads the paragraphs of the text, and shows a progress bar."""
@@ -128,14 +173,32 @@ def record(config: ConfigDict) -> dict[str, Any]:
   """Returns what is kept beside a pre-trained model about its corpus, ready for JSON.
 
   Returns:
-    `corpus`: the kind of corpus, `corpus.name`. `symbols`: how its sequences were read, `corpus.symbols`, or None for
-    text and artificial corpora. `text`: True if it was read as natural text.
+    `corpus`: the kind of corpus, `corpus.name`. `symbols`, `k`, `case`: how its sequences were read, as in
+    `config.corpus`; None for text and artificial corpora. `text`: True if it was read as natural text.
   """
   return {
     "corpus": config.corpus.name,
-    "symbols": None,
-    "text": config.corpus.name in TEXTS,
+    "symbols": config.corpus.symbols,
+    "k": config.corpus.k,
+    "case": config.corpus.case if config.corpus.symbols else None,
+    "text": config.corpus.name in TEXTS and config.corpus.symbols is None,
   }
+
+
+def describe_vocabulary(config: ConfigDict) -> str:
+  """Returns a few words about the vocabulary that is used."""
+  corpus, source, size = config.corpus, vocabulary_source(config), config.model.config.vocab_size
+  if corpus.name in ARTIFICIAL:
+    return "of its own symbols"
+  if source is not None:
+    return f"of {source}"
+  most = "" if size is None else f", at most {size:,} tokens"
+  own = {"characters": "its characters", "words": "its words", "kmers": f"its {corpus.k}-mers"}
+  return (
+    f"of {own[corpus.symbols]}{most}"
+    if corpus.symbols
+    else f"a WordPiece of {size:,} tokens, trained on it"
+  )
 
 
 def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:
@@ -150,8 +213,13 @@ def chosen_vocabulary(config: ConfigDict) -> Vocabulary | None:
   directory = resolve(source, weights=False)
   has_config = (directory / "config.json").is_file()
   vocabulary = load_vocabulary(directory, read_config(directory).vocab_size if has_config else None)
-  if vocabulary.tokenizer is None or len(vocabulary.tokens) == len(vocabulary.special_ids):
-    raise UserError(f"no tokenizer for text, {source}; set another --config.corpus.vocabulary")
+  if len(vocabulary.tokens) == len(vocabulary.special_ids) or (
+    vocabulary.tokenizer is None and config.corpus.symbols is None
+  ):
+    raise UserError(
+      f"no tokenizer for text, {source}; set another --config.corpus.vocabulary, or for sequences"
+      " --config.corpus.symbols"
+    )
   size = config.model.config.vocab_size
   is_used = config.corpus.name in TEXTS  # an artificial corpus only takes its frequencies
   if is_used and size is not None and size != len(vocabulary.tokens):
@@ -193,8 +261,10 @@ def check_corpus(config: ConfigDict) -> None:
   path = pathlib.Path(corpus.path or ".").expanduser()
   if corpus.name != "tfds" and not path.exists():
     raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
+  check_symbols(config)
   if (
     corpus.name in TEXTS
+    and corpus.symbols is None
     and vocabulary_source(config) is None
     and config.model.config.vocab_size is None
   ):

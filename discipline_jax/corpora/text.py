@@ -9,10 +9,12 @@ import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from discipline_jax.corpora.file_kinds import check_kind
 from discipline_jax.errors import UserError
-from discipline_jax.files.packed_text import kind_of, lines
+from discipline_jax.files.packed_text import head, kind_of, lines
 
-_REMEDY = "set corpus.path to a file or a folder of text, plain or compressed by gzip or xz"
+REMEDY = "set corpus.path to a file or a folder of text, plain or compressed by gzip or xz"
+_HEAD = 4096  # bytes
 _DOC = re.compile(r"<doc\b[^>]*>\s*$")
 
 
@@ -43,7 +45,7 @@ def find_files(path: pathlib.Path) -> list[pathlib.Path]:
     if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
   )
   if not files:
-    raise UserError(f"no files, {path}; {_REMEDY}")
+    raise UserError(f"no files, {path}; {REMEDY}")
   return files
 
 
@@ -63,7 +65,7 @@ def read_documents(paths: Sequence[pathlib.Path]) -> Iterator[Document]:
         number_of_documents += 1
         yield document
     if number_of_documents == 0:
-      raise UserError(f"no document with text, {path}; {_REMEDY}")
+      raise UserError(f"no document with text, {path}; {REMEDY}")
 
 
 def read_tfds(name: str) -> Iterator[Document]:
@@ -102,7 +104,8 @@ def read_tfds(name: str) -> Iterator[Document]:
 
 def _read(path: pathlib.Path) -> Iterator[Document]:
   """Yields the documents of one file, also those without text."""
-  content = lines(path, _REMEDY)
+  check_kind(path, remedy=REMEDY)
+  content = read_lines(path)
   if kind_of(path) == ".jsonl":
     yield from _json(content, path)
     return
@@ -112,6 +115,14 @@ def _read(path: pathlib.Path) -> Iterator[Document]:
     return
   read = _wiki_extractor if _DOC.match(first[1]) else _plain
   yield from read(itertools.chain([first], numbered), path)
+
+
+def read_lines(path: pathlib.Path) -> Iterator[str]:
+  """Yields the lines of a file, also of one whose lines end in carriage returns alone."""
+  start = head(path, _HEAD, REMEDY)
+  is_old = b"\r" in start and b"\n" not in start
+  for line in lines(path, REMEDY):
+    yield from line.split("\r") if is_old else [line]
 
 
 def _plain(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[Document]:

@@ -1,9 +1,10 @@
 """Makes the vocabulary of a corpus: trains WordPiece on its text, or names the symbols of an artificial corpus."""
 
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tokenizers import (
+  Regex,
   Tokenizer,
   decoders,
   models,
@@ -74,18 +75,38 @@ def symbol_tokenizer(num_symbols: int) -> Tokenizer:
   have no meaning, but with these names the letters and numbers of a task are among the tokens.
   """
   names = [*_LETTERS, *(str(number) for number in range(10, num_symbols))][:num_symbols]
-  vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *names])}
-  tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
+  return word_level([*SPECIAL_TOKENS, *names], SPECIAL_TOKENS)
+
+
+def word_level(
+  tokens: Sequence[str], special: Sequence[str], *, letters: bool = False
+) -> Tokenizer:
+  """Makes a tokenizer whose tokens have blanks between them.
+
+  Args:
+    tokens: all tokens in the order of their ids.
+    special: the tokens for padding, unknown symbols, the start, the end and masks.
+    letters: True makes a token of each letter, with or without blanks between them.
+  """
+  vocabulary = {token: i for i, token in enumerate(tokens)}
+  tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=special[1]))
   tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-  return _with_special_tokens(tokenizer)
+  if letters:
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+      [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex("."), "isolated")]
+    )
+  return _with_special_tokens(tokenizer, special)
 
 
-def _with_special_tokens(tokenizer: Tokenizer) -> Tokenizer:
-  """Makes a tokenizer know the special tokens, and add `[CLS]` and `[SEP]` to texts as BERT does."""
-  tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+def _with_special_tokens(
+  tokenizer: Tokenizer, special: Sequence[str] = SPECIAL_TOKENS
+) -> Tokenizer:
+  """Makes a tokenizer know the special tokens, and add those of the start and the end to texts as BERT does."""
+  tokenizer.add_special_tokens(list(special))
+  _, _, cls, sep, _ = special
   tokenizer.post_processor = processors.TemplateProcessing(
-    single="[CLS] $A [SEP]",
-    pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-    special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    single=f"{cls} $A {sep}",
+    pair=f"{cls} $A {sep} $B:1 {sep}:1",
+    special_tokens=[(token, tokenizer.token_to_id(token)) for token in (cls, sep)],
   )
   return tokenizer

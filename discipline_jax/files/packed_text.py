@@ -1,5 +1,6 @@
 """Reads the lines of plain and compressed text files; errors name the file and the line."""
 
+import contextlib
 import gzip
 import lzma
 import pathlib
@@ -44,22 +45,39 @@ def lines(path: pathlib.Path, remedy: str) -> Iterator[str]:
   Raises:
     UserError: the file cannot be opened, is not complete, or is not UTF-8 (the message gives the line).
   """
-  suffix = path.suffix.lower()
+  with _readable(path, remedy), _opened(path) as file:
+    for number, line in enumerate(file, 1):
+      if number == 1:
+        _check_magic(line, path)
+      try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+      except UnicodeDecodeError as error:
+        place = f"{path}:{number + _returns(line[: error.start])}"
+        raise UserError(
+          f"not UTF-8 text ({error.reason}), {place}; save it as UTF-8, and name a packed file .gz or .xz"
+        ) from None
+      yield text
+
+
+def head(path: pathlib.Path, size: int, remedy: str) -> bytes:
+  """Returns the first `size` bytes of a file, or all if it has fewer; raises UserError like `lines`."""
+  with _readable(path, remedy), _opened(path) as file:
+    return file.read(size)
+
+
+def _opened(path: pathlib.Path) -> Any:
+  return _OPEN.get(path.suffix.lower(), open)(path, "rb")
+
+
+@contextlib.contextmanager
+def _readable(path: pathlib.Path, remedy: str) -> Iterator[None]:
+  """Turns the errors of opening and reading a file into UserError."""
   try:
-    with _OPEN.get(suffix, open)(path, "rb") as file:
-      for number, line in enumerate(file, 1):
-        if number == 1:
-          _check_magic(line, path)
-        try:
-          text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-          place = f"{path}:{number + _returns(line[: error.start])}"
-          raise UserError(
-            f"not UTF-8 text ({error.reason}), {place}; save it as UTF-8, and name a packed file .gz or .xz"
-          ) from None
-        yield text
+    yield
   except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-    raise UserError(f"not a whole {suffix} file ({error}), {path}; pack it again") from None
+    raise UserError(
+      f"not a whole {path.suffix.lower()} file ({error}), {path}; pack it again"
+    ) from None
   except OSError as error:
     raise UserError(f"{error.strerror or error}, {path}; {remedy}") from None
 

@@ -34,6 +34,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
   "plus_tfm": {"vocab_size": 25, "max_position_embeddings": 515},
 }
 FAMILIES = tuple(_DEFAULTS)
+# Families that differ from another one by their training data and tokenizer alone.
+_SAME_NETWORKS = {"xlm-roberta": "roberta", "camembert": "roberta"}
 # ALBERT's name of the field `classifier_dropout`.
 _CLASSIFIER_DROPOUT = {"albert": "classifier_dropout_prob"}
 
@@ -221,6 +223,7 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   fields = read_fields(directory)
   if fields.get("model_type") is None:
     fields["model_type"] = find_model_type(directory, fields)
+  fields["model_type"] = _SAME_NETWORKS.get(str(fields["model_type"]), fields["model_type"])
   return ModelConfig.from_dict(fields, str(directory / "config.json"))
 
 
@@ -228,7 +231,7 @@ def read_fields(directory: pathlib.Path) -> dict[str, Any]:
   """Returns all fields of `directory/config.json`; raises UserError if it is missing or broken."""
   path = directory / "config.json"
   try:
-    fields = json.loads(path.read_text(encoding="utf-8"))
+    fields = json.loads(path.read_text(encoding="utf-8-sig"))
   except FileNotFoundError:
     if (directory / "adapter_config.json").is_file():
       raise UserError(

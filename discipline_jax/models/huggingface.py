@@ -161,7 +161,11 @@ def _why_lost(
       f"the weights have an adapter of PEFT beside them: {what}, {directory}; save the model that merge_and_unload()"
       " returns"
     )
-  return f"{what}, {directory}; give a checkpoint of a whole {config.model_type} encoder"
+  example = next(iter(weights), "none")
+  return (
+    f"{what}, {directory}, whose first weight is {example}; give a checkpoint of a whole {config.model_type}"
+    " encoder"
+  )
 
 
 def _check_rest(
@@ -224,7 +228,7 @@ def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pa
     )
   if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
     raise UserError(
-      f"{source} has dtype {value.dtype}, not a floating one, {directory}; download the checkpoint again"
+      f"{source} has dtype {value.dtype}, not a floating one, {directory}; give weights in float32, float16 or bfloat16"
     )
   if not _is_finite(value):
     raise UserError(

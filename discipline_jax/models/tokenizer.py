@@ -1,6 +1,7 @@
 """Vocabularies of models: the row of the embedding table for each token, symbol and special token."""
 
 import dataclasses
+import functools
 import hashlib
 import importlib.util
 import json
@@ -68,6 +69,16 @@ class Vocabulary:
       return self.tokenizer.encode_batch(list(texts))
     finally:
       self.tokenizer.no_truncation()
+
+  def symbol_id(self, symbol: str) -> int:
+    """Returns the id of a symbol: of the token that the tokenizer makes of it, else of its entry, else of unknown."""
+    pieces = self.encode(symbol)
+    known = len(pieces) == 1 and pieces[0] != self.unk_id
+    return pieces[0] if known else self._entries.get(symbol, self.unk_id)
+
+  @functools.cached_property
+  def _entries(self) -> dict[str, int]:
+    return {token: i for i, token in enumerate(self.tokens)}
 
   def symbol_ids(self, symbols: Sequence[str]) -> np.ndarray:
     """Returns the id of each symbol, as if the symbols were written with blanks between them.

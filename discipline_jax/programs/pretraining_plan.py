@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line
 from discipline_jax.corpora.masking import Masking
-from discipline_jax.corpora.source import check_corpus
+from discipline_jax.corpora.source import check_corpus, describe_vocabulary
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.locate import resolve
@@ -53,7 +53,10 @@ def kept_steps(config: ConfigDict) -> tuple[int, ...]:
 def masking(config: ConfigDict) -> Masking:
   """Returns how tokens are masked; raises UserError if the shares do not add up."""
   try:
-    return Masking(**config.masking.to_dict())
+    fields = config.masking.to_dict()
+    if fields["span"] is None:  # the neighbours of a k-mer hold its letters
+      fields["span"] = config.corpus.k or 1
+    return Masking(**fields)
   except ValueError as error:
     raise UserError(f"{error}; set --config.masking") from None
 
@@ -163,8 +166,8 @@ def describe(config: ConfigDict, mesh: Mesh) -> dict[str, str]:
     f"{name} {value}" for name, value in config.model.config.items() if value is not None
   )
   return {
-    "corpus": f"{config.corpus.name} ({config.corpus.path or 'generated'}), vocabulary"
-    f" {config.corpus.vocabulary or 'of its own'}",
+    "corpus": f"{config.corpus.name} ({config.corpus.path or 'generated'})",
+    "vocabulary": describe_vocabulary(config),
     "model": f"{config.model.init} ({config.model.checkpoint or own or 'BERT-base'}), {config.model.dtype}",
     "objective": f"{config.objective.kind}, {masking(config)}",
     "training": f"{runs}; {train.optimizer} {train.learning_rate:g}, warm-up {train.warmup_steps:,}",

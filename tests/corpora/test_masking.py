@@ -144,3 +144,87 @@ def test_a_row_of_candidates_alone(rate, expected):
     jax.random.key(0), ids, ids >= FIRST, Masking(rate=rate), mask_id=MASK, ordinary_ids=ORDINARY
   )
   np.testing.assert_array_equal(output.weights.sum(1), expected)
+
+
+class TestSpan:
+  """Runs of neighbours, as overlapping k-mers need them."""
+
+  @pytest.mark.parametrize("span", [2, 3, 6])
+  @pytest.mark.parametrize("rate", [0.15, 0.4])
+  def test_the_share_and_the_places(self, span, rate):
+    """Rows are full, so that the mean over rows and positions is the rate; all positions are equally likely."""
+    ids = jnp.array(np.random.default_rng(0).integers(FIRST, VOCAB, (4000, 60)))
+    candidates = jnp.ones(ids.shape, bool)
+    output = mask_tokens(
+      jax.random.key(1),
+      ids,
+      candidates,
+      Masking(rate=rate, span=span),
+      mask_id=MASK,
+      ordinary_ids=ORDINARY,
+    )
+    chosen = np.zeros(ids.shape)
+    rows, slots = np.nonzero(np.asarray(output.weights))
+    chosen[rows, np.asarray(output.positions)[rows, slots]] = 1
+    assert chosen.mean() == pytest.approx(rate, abs=0.006)
+    np.testing.assert_allclose(chosen.mean(0), rate, atol=0.05)
+    np.testing.assert_array_equal(chosen.sum(1), output.weights.sum(1))
+
+  @pytest.mark.parametrize("span", [2, 5])
+  def test_runs_are_whole_between_the_ends_of_a_segment(self, span):
+    """A run that is shorter than the span touches a token that is no candidate."""
+    ids, candidates, output = masked(Masking(rate=0.2, span=span))
+    for row in range(len(ids)):
+      chosen = np.zeros(ids.shape[1] + 2, int)
+      chosen[1 + output.positions[row][output.weights[row] == 1]] = 1
+      edges = np.flatnonzero(np.diff(chosen))
+      assert candidates[row].any() == (len(edges) > 0)
+      inner = np.pad(candidates[row], 1)
+      for start, end in edges.reshape(-1, 2):
+        is_at_end = not inner[start] or not inner[end + 1]
+        assert end - start >= span or is_at_end
+        assert inner[start + 1 : end + 1].all()
+
+  def test_a_run_has_one_fate(self):
+    """The mask token, the same tokens or random ones; a token that stays could be read in the middle of a run."""
+    masking = Masking(rate=0.05, span=4, max_positions=4)  # one run a row
+    ids, _, output = masked(masking, rows=3000)
+    fates = []
+    for row in range(len(ids)):
+      real = output.weights[row] == 1
+      new = output.ids[row][output.positions[row][real]]
+      old = output.labels[row][real]
+      if real.sum() == 4:
+        is_masked, is_same = (new == MASK).all(), (new == old).all()
+        assert is_masked or is_same or ((new != MASK).all() and (new != old).any())
+        fates.append("mask" if is_masked else "same" if is_same else "random")
+    shares = {fate: fates.count(fate) / len(fates) for fate in ("mask", "same", "random")}
+    assert shares == pytest.approx({"mask": 0.8, "same": 0.1, "random": 0.1}, abs=0.03)
+
+  def test_a_masked_run_of_kmers_hides_a_letter(self):
+    """Otherwise the letters of a masked k-mer could be read from those that are left."""
+    k, length = 3, 40
+    ids = jnp.full((200, length), FIRST)
+    for span, expected in ((k, True), (1, False)):
+      output = mask_tokens(
+        jax.random.key(0),
+        ids,
+        jnp.ones(ids.shape, bool),
+        Masking(rate=0.1, mask=1.0, same=0.0, random=0.0, span=span),
+        mask_id=MASK,
+        ordinary_ids=ORDINARY,
+      )
+      is_seen = np.asarray(output.ids) == FIRST
+      # Letter i of a row is in the k-mers i - k + 1 to i.
+      letters = np.stack([np.pad(is_seen, ((0, 0), (i, k - 1 - i))) for i in range(k)]).any(0)
+      assert (~letters).any(1).all() == expected
+
+  def test_limits(self):
+    _, _, output = masked(Masking(rate=0.5, span=4, max_positions=10))
+    assert output.weights.sum(1).max() <= 8
+    for fields, fact in (
+      ({"span": 0}, "span = 0"),
+      ({"span": 3, "max_positions": 2}, r"\b2 .*\b3\b"),
+    ):
+      with pytest.raises(ValueError, match=fact):
+        Masking(**fields)

@@ -230,7 +230,7 @@ def test_the_last_block_takes_the_remaining_lines(monkeypatch):
 
 
 def test_long_sentences_are_cut_and_little_is_lost(config, tmp_path):
-  long = " ".join(["word"] * 200)
+  long = " ".join(["word", "text"] * 100)
   (tmp_path / "long.txt").write_text("\n\n".join([long] * 20))
   config.corpus.path = str(tmp_path / "long.txt")
   config.objective.kind = "mlm_sop"
@@ -239,7 +239,7 @@ def test_long_sentences_are_cut_and_little_is_lost(config, tmp_path):
   numbers = prepared.description["statistics"]
   assert numbers["parts"]["long_24"] == 20
   rows = words(prepared, "train", 24)
-  assert 0.8 * 18 * 200 < sum(row.count("word") for row in rows) <= 18 * 200
+  assert 0.8 * 18 * 200 < sum(row.count("word") + row.count("text") for row in rows) <= 18 * 200
   assert "20" in numbers_in(summary(prepared)["24 tokens"])
 
 

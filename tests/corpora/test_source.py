@@ -130,7 +130,7 @@ def prepare_vocabulary(folder):
 
 @pytest.mark.parametrize(
   ("texts", "part"),
-  [(["one"] * 8, "train"), (["one two"] * 4 + ["one"] + ["one two"] * 3, "validation")],
+  [(["one", "two"] * 4, "train"), (["one two"] * 4 + ["one"] + ["one two"] * 3, "validation")],
 )
 def test_documents_of_one_token_have_no_order(config, tmp_path, texts, part):
   """Of eight documents, the fifth is held out."""

@@ -1,0 +1,89 @@
+"""Recognises corpus files that hold no plain text or sequences, so that they are refused with the true reason."""
+
+import json
+import pathlib
+import re
+
+from discipline_jax.errors import UserError
+from discipline_jax.files.packed_text import head, kind_of
+
+_FASTA = (".fa", ".faa", ".fasta", ".fas", ".fna", ".ffn", ".frn")
+_TABLE = "a table and no text; write its texts into a .jsonl file, one object with a field `text` in each line"
+# What files with these suffixes hold, and what to do.
+_SUFFIXES = {
+  ".csv": _TABLE,
+  ".tsv": _TABLE,
+  ".xlsx": _TABLE,
+  ".parquet": _TABLE,
+  ".json": "JSON and no text; write it as JSON lines (.jsonl), one object with a field `text` in each line",
+  ".fastq": "FASTQ, which is not read; convert it to FASTA",
+  ".fq": "FASTQ, which is not read; convert it to FASTA",
+  ".gb": "a file of GenBank, which is not read; convert it to FASTA",
+  ".gbk": "a file of GenBank, which is not read; convert it to FASTA",
+  ".gff": "annotations and no sequences; give the FASTA file of the sequences",
+  ".gtf": "annotations and no sequences; give the FASTA file of the sequences",
+  ".vcf": "variants and no sequences; give the FASTA file of the sequences",
+  ".bed": "regions and no sequences; give the FASTA file of the sequences",
+}
+_AS_TEXT = "save its text as a plain text file in UTF-8"
+# What files that begin with these bytes are, and what to do.
+_STARTS = {
+  b"%PDF": f"a PDF; {_AS_TEXT}",
+  b"PK\x03\x04": f"a zip archive, or a document of an office program; unpack it, or {_AS_TEXT}",
+  b"\xd0\xcf\x11\xe0": f"a document of an office program; {_AS_TEXT}",
+  b"{\\rtf": f"an RTF document; {_AS_TEXT}",
+  b"\xff\xfe": f"UTF-16 text; {_AS_TEXT}",
+  b"\xfe\xff": f"UTF-16 text; {_AS_TEXT}",
+  b"\x1f\x8b": "packed by gzip; let its name end in .gz",
+  b"\xfd7zXZ": "packed by xz; let its name end in .xz",
+  b"BZh": "packed by bzip2; unpack it",
+  b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it",
+  b"PAR1": _TABLE,
+}
+_HEAD = 4096  # bytes
+
+
+def is_fasta(path: pathlib.Path, *, remedy: str) -> bool:
+  """Returns whether a file is FASTA: by its suffix, or by a header line with a sequence after it.
+
+  Args:
+    path: of the file, which may be compressed.
+    remedy: what the user can do if the file cannot be opened.
+  """
+  if kind_of(path) in _FASTA:
+    return True
+  start = head(path, _HEAD, remedy).decode("utf-8", "replace").lstrip("\ufeff\r\n ")
+  return re.match(r">[^\n]*\n[A-Za-z*-]{20,}\s*(\n|$)", start) is not None
+
+
+def check_kind(path: pathlib.Path, *, remedy: str) -> None:
+  """Raises UserError if a file is certainly no plain text and no JSON lines.
+
+  Args:
+    path: of the file, which may be compressed.
+    remedy: what the user can do if the file cannot be opened.
+  """
+  suffix = kind_of(path)
+  what = _SUFFIXES.get(suffix)
+  start = b"" if what else head(path, _HEAD, remedy)
+  if what is None:
+    what = next((what for first, what in _STARTS.items() if start.startswith(first)), None)
+  if what is None and b"\0" in start:
+    what = f"a binary file or UTF-16 text; {_AS_TEXT}"
+  if what is None and suffix != ".jsonl" and start.lstrip().startswith(b'{"'):
+    what = _of_json(start)
+  if what is not None:
+    raise UserError(f"not text: {path} is {what}")
+
+
+def _of_json(start: bytes) -> str | None:
+  """Returns what a file is whose first line is a JSON object, or None for any other."""
+  try:
+    first = json.loads(start.lstrip().split(b"\n")[0])
+  except ValueError:
+    return None
+  if not isinstance(first, dict):
+    return None
+  if "text" in first:
+    return "JSON lines; let its name end in .jsonl"
+  return "JSON lines without a field `text`; name the field of the text so, and let the file's name end in .jsonl"

@@ -1,0 +1,194 @@
+"""Reads sequences of symbols (DNA, proteins, molecules) as a corpus: FASTA files, or a sequence in each line."""
+
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from absl import logging
+from ml_collections import ConfigDict
+
+from discipline_jax.corpora.file_kinds import is_fasta
+from discipline_jax.corpora.text import REMEDY, Document, read_documents, read_lines
+from discipline_jax.errors import UserError
+
+KINDS = ("characters", "words", "kmers")
+CASES = ("as_is", "upper")
+_ROWS = 32  # a longer sequence is cut into documents of about so many rows
+_PIECES = 20  # of a corpus that is a single sequence
+# A stretch of unknown letters in a genome; shorter ones are within sequences.
+_GAP = re.compile(r"[Nn]{10,}")
+_NUCLEOTIDES = "ACGTUNacgtun"
+
+
+@dataclasses.dataclass(frozen=True)
+class Symbols:
+  """Settings of how a sequence is cut into symbols.
+
+  Attributes:
+    kind: `characters`: each letter is a symbol; `words`: blanks stand between symbols; `kmers`: each k letters in a row
+      are a symbol, so that neighbours share k - 1 letters (Ji et al. 2021, DNABERT).
+    k: the letters of a k-mer; None for other kinds.
+    case: `as_is`, or `upper`: small letters become capitals.
+  """
+
+  kind: str
+  k: int | None = None
+  case: str = "as_is"
+
+  def read(self, line: str) -> str:
+    """Returns the sequence in a line: words with blanks, or letters without.
+
+    Letters may be written with blanks between them, or as overlapping k-mers.
+    """
+    text = line.upper() if self.case == "upper" else line
+    words = text.split()
+    if self.kind == "words":
+      return " ".join(words)
+    return words[0] + "".join(word[-1] for word in words[1:]) if overlap(words) else "".join(words)
+
+  def split(self, sequence: str) -> list[str]:
+    """Returns the symbols of a sequence that `read` returned; none if it has less than k letters."""
+    if self.kind == "words":
+      return sequence.split(" ")
+    if self.k is None:
+      return list(sequence)
+    return [sequence[i : i + self.k] for i in range(len(sequence) - self.k + 1)]
+
+  def pieces(self, sequence: str, count: int) -> list[str]:
+    """Cuts a sequence into `count` parts that are about equally long and share no letter."""
+    units = sequence.split(" ") if self.kind == "words" else sequence
+    ends = [len(units) * i // count for i in range(count + 1)]
+    parts = [units[start:end] for start, end in itertools.pairwise(ends)]
+    return [part if isinstance(part, str) else " ".join(part) for part in parts]
+
+  def length(self, sequence: str) -> int:
+    """Returns the number of letters, or of words, in a sequence."""
+    return sequence.count(" ") + 1 if self.kind == "words" else len(sequence)
+
+
+def symbols_of(config: ConfigDict) -> Symbols | None:
+  """Returns how the corpus's sequences are cut into symbols, or None if it is no corpus of sequences."""
+  corpus = config.corpus
+  return None if corpus.symbols is None else Symbols(corpus.symbols, corpus.k, corpus.case)
+
+
+def check_symbols(config: ConfigDict) -> None:
+  """Raises UserError if the fields of a corpus of sequences are wrong or contradict one another."""
+  corpus = config.corpus
+  if corpus.case not in CASES:
+    raise UserError(f"corpus.case = {corpus.case!r} is not one of: {', '.join(CASES)}")
+  if corpus.symbols is None:
+    if corpus.k is not None or corpus.case != "as_is":
+      name, value = ("k", corpus.k) if corpus.k is not None else ("case", corpus.case)
+      raise UserError(
+        f"corpus.{name} = {value!r} is for sequences; set --config.corpus.symbols, or unset corpus.{name}"
+      )
+    return
+  if corpus.symbols not in KINDS:
+    raise UserError(f"corpus.symbols = {corpus.symbols!r} is not one of: {', '.join(KINDS)}")
+  if corpus.name != "text":
+    raise UserError(
+      f"corpus.symbols = {corpus.symbols!r} is for files of sequences, but corpus.name = {corpus.name!r}; set"
+      " --config.corpus.name=text"
+    )
+  if (corpus.symbols == "kmers") != (corpus.k is not None) or (
+    corpus.k is not None and corpus.k < 1
+  ):
+    raise UserError(
+      f"corpus.symbols = {corpus.symbols!r} with corpus.k = {corpus.k}: k-mers need the number of their letters, and"
+      " other symbols have none; set --config.corpus.symbols=kmers and --config.corpus.k=3, or unset corpus.k"
+    )
+
+
+def overlap(words: Sequence[str]) -> int | None:
+  """Returns k if words are overlapping k-mers, each the last one shifted by a letter; else None."""
+  k = len(words[0]) if words else 0
+  if k < 2 or len(words) < 2 or any(len(word) != k for word in words):
+    return None
+  return k if all(a[1:] == b[:-1] for a, b in itertools.pairwise(words)) else None
+
+
+def read_sequences(
+  paths: Sequence[pathlib.Path], symbols: Symbols, lengths: Sequence[int]
+) -> Iterator[Document]:
+  """Yields sequences as documents of one paragraph.
+
+  A record of FASTA is a sequence, cut at long stretches of N if it is DNA; of other files, each line is one. A long
+  sequence is cut into several documents, so that a part of it can be held out.
+
+  Args:
+    paths: FASTA files, plain text, or JSON lines with a `text`; each also compressed.
+    symbols: how sequences are cut into symbols.
+    lengths: the lengths of rows in tokens.
+
+  Raises:
+    UserError: a file cannot be read (the message names the line), or no sequence has a symbol.
+  """
+  found = (one for path in paths for one in _read(path, symbols))
+  whole = (one for one in found if symbols.split(one.paragraphs[0][: 2 * (symbols.k or 1)]))
+  first, second = next(whole, None), next(whole, None)
+  if first is None:
+    what = "symbol" if symbols.k is None else f"{symbols.k}-mer"
+    raise UserError(f"no sequence with a {what}, {', '.join(map(str, paths[:2]))}; {REMEDY}")
+  if second is None:
+    size = symbols.length(first.paragraphs[0])
+    yield from _cut(first, symbols, min(_PIECES, size // min(lengths)))
+    return
+  for one in itertools.chain([first, second], whole):
+    yield from _cut(one, symbols, -(-symbols.length(one.paragraphs[0]) // (_ROWS * max(lengths))))
+
+
+def _cut(document: Document, symbols: Symbols, count: int) -> Iterator[Document]:
+  for part in symbols.pieces(document.paragraphs[0], max(1, count)):
+    yield Document(document.place, (part,))
+
+
+def _read(path: pathlib.Path, symbols: Symbols) -> Iterator[Document]:
+  """Yields the sequences of a file, also those that are too short for a symbol."""
+  if not is_fasta(path, remedy=REMEDY):
+    for document in read_documents([path]):
+      for line in document.paragraphs:
+        yield Document(document.place, (symbols.read(line),))
+    return
+  gaps = 0
+  for place, text in _fasta(read_lines(path), path):
+    sequence = symbols.read(text)
+    parts = _GAP.split(sequence) if symbols.kind != "words" and _is_dna(sequence) else [sequence]
+    gaps += len(parts) - 1
+    for part in parts:
+      if part:
+        yield Document(place, (part,))
+  if gaps:
+    logging.info("%d stretches of 10 or more N were left out, %s", gaps, path)
+
+
+def _is_dna(sequence: str) -> bool:
+  """Returns whether nine of ten letters are nucleotides; in proteins, N is an amino acid."""
+  return sum(map(sequence.count, _NUCLEOTIDES)) >= 0.9 * len(sequence)
+
+
+def _fasta(content: Iterable[str], path: pathlib.Path) -> Iterator[tuple[str, str]]:
+  """Yields the place and the sequence of each record; lines are joined, and a stop at the end (`*`) is dropped."""
+  place = ""
+  parts: list[str] = []
+  for number, line in enumerate(content, 1):
+    if line.startswith(">"):
+      if place:
+        yield place, _joined(parts)
+      place, parts = f"{path}:{number}", []
+    elif line.strip() and not line.startswith(";"):
+      if not place:
+        raise UserError(
+          f"a sequence without a header, {path}:{number}; put a line that begins with > before it"
+        )
+      parts.append(line.strip())
+  if place:
+    yield place, _joined(parts)
+
+
+def _joined(parts: Sequence[str]) -> str:
+  # Lines with blanks hold words or k-mers; lines without are parts of one sequence.
+  has_blanks = any(" " in part or "\t" in part for part in parts)
+  return (" " if has_blanks else "").join(parts).removesuffix("*")

@@ -1,0 +1,74 @@
+"""Makes the vocabulary of a corpus of sequences: its symbols, or those of a model."""
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+
+from absl import logging
+from tokenizers import Tokenizer
+
+from discipline_jax.corpora.sequences import Symbols
+from discipline_jax.corpora.text import Document
+from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, word_level
+from discipline_jax.models.tokenizer import Vocabulary
+
+_MOST = 1 << 16  # tokens, if the config does not say
+
+
+def tokenizer_of_symbols(
+  documents: Iterable[Document],
+  symbols: Symbols,
+  given: Vocabulary | None,
+  special: Sequence[str],
+  most: int | None,
+) -> Tokenizer:
+  """Returns a tokenizer whose tokens are symbols with blanks between them.
+
+  A tokenizer of a model is returned as it is if it makes of each symbol the token that `Vocabulary.symbol_id` gives.
+  Others do not: for example, one that changes capitals into small letters.
+
+  Args:
+    documents: the sequences of the corpus.
+    symbols: how they are cut into symbols.
+    given: the vocabulary of a model, or None to make one of the symbols that occur.
+    special: its tokens for padding, unknown symbols, the start, the end and masks.
+    most: the most tokens of a vocabulary that is made; the rarest symbols are left out. None means 65,536.
+  """
+  counts: collections.Counter[str] = collections.Counter()
+  for document in documents:
+    counts.update(symbols.split(document.paragraphs[0]))
+  known = {} if given is None else {symbol: given.symbol_id(symbol) for symbol in counts}
+  if symbols.kind != "words":
+    _say_case(counts, known)
+  is_letters = symbols.kind == "characters"
+  if given is None:
+    frequent = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+    kept = sorted(frequent[: max(0, (most or _MOST) - len(SPECIAL_TOKENS))])
+    return word_level([*SPECIAL_TOKENS, *kept], SPECIAL_TOKENS, letters=is_letters)
+  if given.tokenizer is not None and all(
+    number == given.unk_id or given.encode(symbol) == [number] for symbol, number in known.items()
+  ):
+    return given.tokenizer
+  is_letters = is_letters and all(len(given.tokens[i]) == 1 for i in given.ordinary_ids)
+  return word_level(given.tokens, special, letters=is_letters)
+
+
+def _say_case(symbols: Iterable[str], ids: Mapping[str, int]) -> None:
+  """Warns if letters occur as capitals and as small letters, as in a genome whose repeats are soft-masked.
+
+  In SMILES, only some letters do.
+
+  Args:
+    symbols: the symbols that occur.
+    ids: their ids in the vocabulary of a model, which may be the same for both; empty if there is no such vocabulary.
+  """
+  letters = set("".join(symbols))
+  both = sorted(one for one in letters if one != one.upper() and one.upper() in letters)
+  is_same = bool(both) and both[0] in ids and ids[both[0]] == ids.get(both[0].upper())
+  capitals = {one for one in letters if one.isupper()}
+  if len(both) > 1 and len(both) == len(capitals) and not is_same:
+    logging.warning(
+      "The corpus has small letters and capitals, such as %s and %s, which are different symbols; to read all as"
+      " capitals, set --config.corpus.case=upper",
+      both[0],
+      both[0].upper(),
+    )
