@@ -98,39 +98,54 @@ def mask_tokens(
   Returns:
     The masked rows with min(max_positions, length) places for chosen tokens.
   """
-  if masking.span > 1:
-    return _mask_runs(key, ids, candidates, masking, mask_id=mask_id, ordinary_ids=ordinary_ids)
-  length = ids.shape[1]
+  choose = _choose_tokens if masking.span == 1 else _choose_runs
+  positions, fate, token_key = choose(key, candidates, masking)
+  is_chosen = positions < ids.shape[1]
+  positions = jnp.where(is_chosen, positions, 0).astype(jnp.int32)
+  labels = jnp.take_along_axis(ids, positions, axis=1).astype(jnp.int32)
+  random = jax.random.randint(token_key, positions.shape, 0, len(ordinary_ids))
+  replaced = jnp.where(fate < masking.mask, mask_id, labels)
+  replaced = jnp.where(fate >= masking.mask + masking.same, ordinary_ids[random], replaced)
+  rows = jnp.arange(len(ids))[:, None]
+  # Surplus places write outside of the row, and `mode="drop"` drops that.
+  targets = jnp.where(is_chosen, positions, ids.shape[1])
+  masked = ids.astype(jnp.int32).at[rows, targets].set(replaced, mode="drop")
+  return MaskedBatch(masked, positions, labels, is_chosen.astype(jnp.float32))
+
+
+# Positions of the chosen tokens in rising order, with the length of a row in surplus places; a random number in [0, 1)
+# for each, which decides what becomes of the token; and the key for random tokens.
+_Chosen = tuple[Int[Array, "batch places"], Float32[Array, "batch places"], jax.Array]
+
+
+def _choose_tokens(
+  key: jax.Array, candidates: Bool[Array, "batch length"], masking: Masking
+) -> _Chosen:
+  """Chooses single tokens; the number of them in a row depends on its candidates alone."""
+  length = candidates.shape[1]
   places = min(masking.max_positions or math.ceil(masking.rate * length), length)
   order_key, fate_key, token_key = jax.random.split(key, 3)
   # A table by the number of candidates, because in float32 some products of the rate would be rounded otherwise.
   chosen_of = [min(n, places, max(1, round(masking.rate * n))) for n in range(length + 1)]
   chosen = jnp.array(chosen_of)[candidates.sum(1)]
   # The candidates with the highest random numbers are chosen. They have 31 bits; of equal ones the earlier one wins.
-  lots = (hash_bits(order_key, ids.shape) >> 1).astype(jnp.int32)
+  lots = (hash_bits(order_key, candidates.shape) >> 1).astype(jnp.int32)
   _, positions = jax.lax.top_k(jnp.where(candidates, lots, -1), places)
   is_chosen = jnp.arange(places)[None] < chosen[:, None]
   positions = jnp.sort(jnp.where(is_chosen, positions, length), axis=1)
-  fate = jax.random.uniform(fate_key, positions.shape)
-  return _replace(token_key, ids, positions, fate, masking, mask_id, ordinary_ids)
+  return positions, jax.random.uniform(fate_key, positions.shape), token_key
 
 
-def _mask_runs(
-  key: jax.Array,
-  ids: Int[Array, "batch length"],
-  candidates: Bool[Array, "batch length"],
-  masking: Masking,
-  *,
-  mask_id: int,
-  ordinary_ids: Int32[Array, " ordinary"],
-) -> MaskedBatch:
-  """Chooses runs of `span` neighbours. Arguments and result are those of `mask_tokens`.
+def _choose_runs(
+  key: jax.Array, candidates: Bool[Array, "batch length"], masking: Masking
+) -> _Chosen:
+  """Chooses runs of `span` neighbours, which have the same fate.
 
   Each row is cut into runs from a random place on, and a share of the runs is chosen, so that all candidates are
   equally likely. Runs at the ends of a segment may be shorter. Of b runs with candidates, rate * b are chosen, rounded
   up or down at random, but at least one.
   """
-  (rows, length), span = ids.shape, masking.span
+  (rows, length), span = candidates.shape, masking.span
   runs = -(-length // span) + 1
   most = int(masking.rate * runs) + 1
   if masking.max_positions is not None:
@@ -148,37 +163,4 @@ def _mask_runs(
   positions = jnp.sort(jnp.where(is_chosen, jnp.arange(length)[None], length), axis=1)[:, :places]
   fates = jax.random.uniform(fate_key, (rows, runs))
   fate = jnp.take_along_axis(fates, (jnp.minimum(positions, length - 1) + shift) // span, axis=1)
-  return _replace(token_key, ids, positions, fate, masking, mask_id, ordinary_ids)
-
-
-def _replace(
-  key: jax.Array,
-  ids: Int[Array, "batch length"],
-  positions: Int[Array, "batch places"],
-  fate: Float32[Array, "batch places"],
-  masking: Masking,
-  mask_id: int,
-  ordinary_ids: Int32[Array, " ordinary"],
-) -> MaskedBatch:
-  """Replaces the chosen tokens.
-
-  Args:
-    key: the key of random tokens.
-    ids: token ids.
-    positions: the chosen positions in rising order; `length` in surplus places.
-    fate: a random number in [0, 1) for each, which decides what becomes of the token.
-    masking: the shares.
-    mask_id: id of the mask token.
-    ordinary_ids: ids that a random replacement is chosen from.
-  """
-  is_chosen = positions < ids.shape[1]
-  positions = jnp.where(is_chosen, positions, 0).astype(jnp.int32)
-  labels = jnp.take_along_axis(ids, positions, axis=1).astype(jnp.int32)
-  random = jax.random.randint(key, positions.shape, 0, len(ordinary_ids))
-  replaced = jnp.where(fate < masking.mask, mask_id, labels)
-  replaced = jnp.where(fate >= masking.mask + masking.same, ordinary_ids[random], replaced)
-  rows = jnp.arange(len(ids))[:, None]
-  # Surplus places write outside of the row, and `mode="drop"` drops that.
-  targets = jnp.where(is_chosen, positions, ids.shape[1])
-  masked = ids.astype(jnp.int32).at[rows, targets].set(replaced, mode="drop")
-  return MaskedBatch(masked, positions, labels, is_chosen.astype(jnp.float32))
+  return positions, fate, token_key
