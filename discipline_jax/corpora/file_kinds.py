@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from discipline_jax.errors import UserError
-from discipline_jax.files.packed_text import head, kind_of
+from discipline_jax.files.packed_text import MAGIC, head, kind_of
 
 _FASTA = (".fa", ".faa", ".fasta", ".fas", ".fna", ".ffn", ".frn")
 _TABLE = "a table and no text; write its texts into a .jsonl file, one object with a field `text` in each line"
@@ -26,20 +26,6 @@ _SUFFIXES = {
   ".bed": "regions and no sequences; give the FASTA file of the sequences",
 }
 _AS_TEXT = "save its text as a plain text file in UTF-8"
-# What files that begin with these bytes are, and what to do.
-_STARTS = {
-  b"%PDF": f"a PDF; {_AS_TEXT}",
-  b"PK\x03\x04": f"a zip archive, or a document of an office program; unpack it, or {_AS_TEXT}",
-  b"\xd0\xcf\x11\xe0": f"a document of an office program; {_AS_TEXT}",
-  b"{\\rtf": f"an RTF document; {_AS_TEXT}",
-  b"\xff\xfe": f"UTF-16 text; {_AS_TEXT}",
-  b"\xfe\xff": f"UTF-16 text; {_AS_TEXT}",
-  b"\x1f\x8b": "packed by gzip; let its name end in .gz",
-  b"\xfd7zXZ": "packed by xz; let its name end in .xz",
-  b"BZh": "packed by bzip2; unpack it",
-  b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it",
-  b"PAR1": _TABLE,
-}
 _HEAD = 4096  # bytes
 
 
@@ -67,7 +53,8 @@ def check_kind(path: pathlib.Path, *, remedy: str) -> None:
   what = _SUFFIXES.get(suffix)
   start = b"" if what else head(path, _HEAD, remedy)
   if what is None:
-    what = next((what for first, what in _STARTS.items() if start.startswith(first)), None)
+    kinds = (kind for first, kind in MAGIC.items() if start.startswith(first))
+    what = next((f"{kind}; {_AS_TEXT}" for kind in kinds), None)
   if what is None and b"\0" in start:
     what = f"a binary file or UTF-16 text; {_AS_TEXT}"
   if what is None and suffix != ".jsonl" and start.lstrip().startswith(b'{"'):

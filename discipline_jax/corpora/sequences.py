@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 from ml_collections import ConfigDict
@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from discipline_jax.corpora.file_kinds import is_fasta
 from discipline_jax.corpora.text import REMEDY, Document, read_documents, read_lines
 from discipline_jax.errors import UserError
+from discipline_jax.files.fasta import parse
 
 KINDS = ("characters", "words", "kmers")
 CASES = ("as_is", "upper")
@@ -153,8 +154,8 @@ def _read(path: pathlib.Path, symbols: Symbols) -> Iterator[Document]:
         yield Document(document.place, (symbols.read(line),))
     return
   gaps = 0
-  for place, text in _fasta(read_lines(path), path):
-    sequence = symbols.read(text)
+  for record in parse(read_lines(path), path):
+    place, sequence = f"{path}:{record.line}", symbols.read(_joined(record.lines))
     parts = _GAP.split(sequence) if symbols.kind != "words" and _is_dna(sequence) else [sequence]
     gaps += len(parts) - 1
     for part in parts:
@@ -169,26 +170,9 @@ def _is_dna(sequence: str) -> bool:
   return sum(map(sequence.count, _NUCLEOTIDES)) >= 0.9 * len(sequence)
 
 
-def _fasta(content: Iterable[str], path: pathlib.Path) -> Iterator[tuple[str, str]]:
-  """Yields the place and the sequence of each record; lines are joined, and a stop at the end (`*`) is dropped."""
-  place = ""
-  parts: list[str] = []
-  for number, line in enumerate(content, 1):
-    if line.startswith(">"):
-      if place:
-        yield place, _joined(parts)
-      place, parts = f"{path}:{number}", []
-    elif line.strip() and not line.startswith(";"):
-      if not place:
-        raise UserError(
-          f"a sequence without a header, {path}:{number}; put a line that begins with > before it"
-        )
-      parts.append(line.strip())
-  if place:
-    yield place, _joined(parts)
-
-
-def _joined(parts: Sequence[str]) -> str:
+def _joined(lines: Sequence[str]) -> str:
+  """Returns the lines of a record as one; a stop at the end (`*`) is dropped."""
+  parts = [line for line in lines if line]
   # Lines with blanks hold words or k-mers; lines without are parts of one sequence.
   has_blanks = any(" " in part or "\t" in part for part in parts)
   return (" " if has_blanks else "").join(parts).removesuffix("*")

@@ -12,17 +12,18 @@ from discipline_jax.errors import UserError
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 # What a file that is no text begins with, and what it is.
-_MAGIC = {
-  b"PK\x03\x04": "a zip file, such as .xlsx",
-  b"\xd0\xcf\x11\xe0": "an Excel file",
+MAGIC = {
+  b"PK\x03\x04": "a zip file, such as .xlsx and documents of office programs",
+  b"\xd0\xcf\x11\xe0": "an Excel file, or another document of an office program",
   b"\xff\xfe": "UTF-16 text",
   b"\xfe\xff": "UTF-16 text",
   b"\x1f\x8b": "a gzip file, whose name must end in .gz",
   b"\xfd7zXZ": "an xz file, whose name must end in .xz",
-  b"BZh91AY&SY": "a bzip2 file",
+  **{b"BZh%d1AY&SY" % level: "a bzip2 file" for level in range(1, 10)},
   b"\x28\xb5\x2f\xfd": "a zstd file",
   b"PAR1\x15": "a Parquet file",
-  b"%PDF-": "a PDF file",
+  b"%PDF": "a PDF file",
+  b"{\\rtf": "an RTF document",
   b"SQLite format 3\0": "an SQLite file",
 }
 
@@ -84,7 +85,7 @@ def _readable(path: pathlib.Path, remedy: str) -> Iterator[None]:
 
 def _check_magic(start: bytes, path: pathlib.Path) -> None:
   """Raises UserError if a file begins as one of another kind does, which may hold no byte that is wrong in UTF-8."""
-  for magic, kind in _MAGIC.items():
+  for magic, kind in MAGIC.items():
     if start.startswith(magic):
       raise UserError(f"{kind}, and not UTF-8 text, {path}:1; save it as UTF-8 text")
 

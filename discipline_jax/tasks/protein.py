@@ -10,11 +10,12 @@ import pathlib
 from collections.abc import Callable
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.fasta import Record
 from discipline_jax.tasks.answer import Answer
 from discipline_jax.tasks.answers import Class, Value
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.readers.fasta import Record, read_fasta
+from discipline_jax.tasks.readers.fasta import read_fasta, symbols_of
 from discipline_jax.tasks.readers.lines import keep_valid
 
 ALPHABET = Alphabet(
@@ -106,7 +107,7 @@ def read_protein(
       raise UserError(
         f"label {words[1][:40]!r} is not {error}, {path}:{record.line}; correct the line"
       ) from None
-    return Example(record.symbols(ALPHABET, "an amino acid"), label)
+    return Example(symbols_of(record, ALPHABET, "an amino acid"), label)
 
   return keep_valid(read_fasta(path, where), example, skip_invalid, path)
 

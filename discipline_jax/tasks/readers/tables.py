@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.fasta import parse
 from discipline_jax.files.packed_text import kind_of, lines
 from discipline_jax.tasks.readers.delimited import read_delimited
-from discipline_jax.tasks.readers.fasta import BY_WORDS, HeaderForm, parse, read_header
+from discipline_jax.tasks.readers.fasta import BY_WORDS, HeaderForm, read_header
 from discipline_jax.tasks.readers.rows import Row, find_columns
 
 _FASTA = (".fa", ".faa", ".fasta", ".fna")

@@ -3,7 +3,8 @@
 import pytest
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.readers.fasta import HeaderForm, parse, read_header
+from discipline_jax.files.fasta import parse
+from discipline_jax.tasks.readers.fasta import HeaderForm, read_header
 from discipline_jax.tasks.readers.tables import read_table
 
 UNIPROT = "sp|P12345|WALL_X Putative cell wall protein OS=Homo sapiens OX=9606 GN=W"

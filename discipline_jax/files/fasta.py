@@ -1,0 +1,53 @@
+"""Reads FASTA records and keeps their line numbers, so that an error can name the line."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from discipline_jax.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+  """Holds one FASTA record.
+
+  Attributes:
+    header: the header line without `>`.
+    lines: the lines of the sequence.
+    path: the file.
+    line: the line number of the header, counted from 1.
+  """
+
+  header: str
+  lines: list[str]
+  path: pathlib.Path
+  line: int
+
+
+def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
+  """Yields the FASTA records in `lines`.
+
+  Args:
+    lines: all lines of the file.
+    path: the file, for the records and for messages.
+
+  Raises:
+    UserError: the first line with text does not start with `>`.
+  """
+  record: Record | None = None
+  for number, line in enumerate(lines, 1):
+    if line.startswith(">"):
+      if record is not None:
+        yield record
+      record = Record(line[1:].strip(), [], path, number)
+    elif line.startswith(";"):  # a comment, as the format's first program wrote them
+      if record is not None:
+        record.lines.append("")
+    elif record is not None:
+      record.lines.append(line.strip())
+    elif line.strip():
+      raise UserError(
+        f"expected a line `>name ...`, got {line[:40]!r}, {path}:{number}; give a FASTA file"
+      )
+  if record is not None:
+    yield record
