@@ -203,16 +203,22 @@ def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np
 
 def _token_map_kind(config: ConfigDict, task: Task, model: Model) -> tuple[str, str | None]:
   """Returns the kind of token map, and if `auto` chose it the reason."""
-  given = config.token_map.kind
-  if task.alphabet is not None and task.alphabet.ids is not None:
+  given, alphabet = config.token_map.kind, task.alphabet
+  may_scramble = (
+    given == "random"
+    and alphabet is not None
+    and model.checkpoint is not None
+    and config.model.init == "pretrained"
+  )
+  if given != "auto" and not may_scramble:
+    return given, None
+  if alphabet is not None and alphabet.ids is not None:
     chosen, reason = "random", "the task's symbols have ids of their own"
   else:
-    symbols = None if task.alphabet is None else task.alphabet.symbols
-    chosen, reason = choose_kind(model.vocabulary, symbols)
+    chosen, reason = choose_kind(model.vocabulary, None if alphabet is None else alphabet.symbols)
   if given == "auto":
     return chosen, reason
-  is_trained = model.checkpoint is not None and config.model.init == "pretrained"
-  if given == "random" and chosen == "identity" and task.alphabet is not None and is_trained:
+  if chosen == "identity":
     logging.warning(
       "token_map.kind = 'random' exchanges the symbols of a model of the task's own discipline (%s);"
       " set --config.token_map.kind=identity to keep them",

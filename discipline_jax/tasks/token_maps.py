@@ -53,14 +53,14 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
   if len(own) < _SYMBOLS_SHARE * len(symbols):
     return "random", f"{len(missing)} of {len(symbols)} symbols are not tokens of the model"
   skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
-  tokens = [token.lstrip("#Ġ▁") for i, token in enumerate(vocabulary.tokens) if i not in skip]
+  tokens = [_plain(token) for i, token in enumerate(vocabulary.tokens) if i not in skip]
   if _ENGLISH.issubset(tokens):
     return "random", "the model's vocabulary is of English text"
-  names = {*symbols, *(vocabulary.tokens[i] for i in own.values())}
+  names = {*symbols, *(_plain(vocabulary.tokens[i]) for i in own.values())}
   longer = [token for token in tokens if len(token) > 1]
   # A vocabulary of pieces also has the single characters that they are made of, and often many more.
   judged = longer if 2 * len(longer) > len(tokens) else tokens
-  share = sum(_is_made_of(names, token) for token in judged) / max(1, len(judged))
+  share = _share_made_of(names, judged)
   if share < (_TOKENS_SHARE if judged is longer else _LETTERS_SHARE):
     return "random", f"{100 * share:.0f}% of the model's tokens are made of the task's symbols"
   known = "all symbols are" if not missing else f"{len(own)} of {len(symbols)} symbols are"
@@ -70,13 +70,24 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
   )
 
 
-def _is_made_of(symbols: set[str], token: str) -> bool:
-  """Returns whether a token is one of the symbols, or could be another one, or a sequence of single letters."""
+def _share_made_of(symbols: set[str], tokens: Sequence[str]) -> float:
+  """Returns the share of tokens that are symbols, or could be further ones, or are made of single letters."""
   lengths = {len(symbol) for symbol in symbols}
-  if len(lengths) > 1 or not token:
-    return token in symbols
-  letters = set().union(*symbols)
-  return letters.issuperset(token) and (lengths == {1} or {len(token)} == lengths)
+  if len(lengths) > 1:
+    made = [token for token in tokens if token in symbols]
+  else:
+    letters = set().union(*symbols)
+    made = [
+      token
+      for token in tokens
+      if letters.issuperset(token) and (lengths == {1} or {len(token)} == lengths)
+    ]
+  return len(made) / max(1, len(tokens))
+
+
+def _plain(token: str) -> str:
+  """Returns a token without the marks that say whether it begins a word."""
+  return token.lstrip("#Ġ▁") or token
 
 
 def make_map(

@@ -1,8 +1,10 @@
 """Tests token maps: the properties that each kind promises, and the examples in the paper."""
 
+import dataclasses
 import errno
 import itertools
 import os
+import time
 
 import numpy as np
 import pytest
@@ -43,6 +45,25 @@ KMERS = ["".join(letters) for letters in itertools.product("ACGT", repeat=3)]
 )
 def test_auto_is_identity_for_a_model_of_the_discipline(tokens, symbols, kind):
   assert choose_kind(make_vocabulary(tokens, len(tokens) + 9), symbols)[0] == kind
+
+
+def test_auto_does_not_mind_the_marks_of_word_beginnings():
+  """SentencePiece gives the symbol A the token `▁A`, and pieces are written without the mark."""
+  pieces = ["▁A", "▁C", "▁G", "▁T", "#", "AC", "▁ACC", "GTT", "TTA", "GGC", "CAT"]
+  vocabulary = make_vocabulary(pieces, 20)
+  marked = dataclasses.replace(
+    vocabulary, encode=lambda symbol: [vocabulary.tokens.index(f"▁{symbol}")]
+  )
+  assert choose_kind(marked, "ACGT")[0] == "identity"
+
+
+def test_auto_is_fast_on_large_vocabularies():
+  """Nothing is worked out anew for each token: 8-mers are 65,536 symbols."""
+  kmers = ["".join(letters) for letters in itertools.product("ACGT", repeat=8)]
+  vocabulary = make_vocabulary(kmers, len(kmers) + 5)
+  started = time.perf_counter()
+  assert choose_kind(vocabulary, kmers)[0] == "identity"
+  assert time.perf_counter() - started < 10  # the square of it would take minutes
 
 
 @pytest.mark.parametrize(
