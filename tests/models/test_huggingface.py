@@ -8,31 +8,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from flax import nnx
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from discipline_jax import models
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import load_vocabulary
 from discipline_jax.models.torch_file import read_torch_file
-
-QUERY = "encoder.layer.0.attention.self.query.weight"
-
-
-@pytest.fixture
-def checkpoint(testdata, tmp_path):
-  """Returns a copy of the small checkpoint, which a test may change, and its tensors."""
-  directory = tmp_path / "checkpoint"
-  shutil.copytree(testdata / "bert_small", directory)
-  return directory, load_file(directory / "model.safetensors")
-
-
-def flat(model) -> dict[str, np.ndarray]:
-  """Returns the parameters under their dotted names."""
-  return {
-    ".".join(map(str, path)): np.asarray(leaf.get_value())
-    for path, leaf in nnx.to_flat_state(nnx.state(model))
-  }
+from tests.models.parameters import QUERY, flat
 
 
 def test_parameter_paths_are_hugging_faces_names(checkpoint):

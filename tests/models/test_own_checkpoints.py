@@ -3,13 +3,12 @@
 import json
 import logging
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
-from flax import nnx, serialization
+from flax import serialization
 from flax.traverse_util import unflatten_dict
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from tokenizers import Tokenizer, processors
 from tokenizers import models as tokenizer_models
 
@@ -21,26 +20,10 @@ from discipline_jax.models.tokenizer import load_vocabulary
 from discipline_jax.models.torch_file import _Storage, _Tensor, _tensors, read_torch_file
 from discipline_jax.models.weights import open_weights
 from discipline_jax.tasks.token_maps import KINDS, make_map
+from tests.models.parameters import QUERY, flat
 
 BIN = pathlib.Path("some.bin")
-QUERY = "encoder.layer.0.attention.self.query.weight"
 NAMES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-@pytest.fixture
-def checkpoint(testdata, tmp_path):
-  """Returns a copy of the small checkpoint, which a test may change, and its tensors."""
-  directory = tmp_path / "checkpoint"
-  shutil.copytree(testdata / "bert_small", directory)
-  return directory, load_file(directory / "model.safetensors")
-
-
-def flat(model) -> dict[str, np.ndarray]:
-  """Returns the parameters under their dotted names."""
-  return {
-    ".".join(map(str, path)): np.asarray(leaf.get_value())
-    for path, leaf in nnx.to_flat_state(nnx.state(model))
-  }
 
 
 def edit(directory, name="config.json", **fields):
