@@ -207,7 +207,7 @@ def test_long_sequences(suffix, length, tmp_path):
 
 
 WHOLE = TEXTS[".csv"].encode() * 500
-BAD_DEFLATE = bytearray(gzip.compress(bytes(range(256)) * 40))
+BAD_DEFLATE = bytearray(gzip.compress(bytes(range(256)) * 40, mtime=0))
 BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
 
 
@@ -218,7 +218,7 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.jsonl", b'{"sequence": "\xe9", "label": 1}\n', ":1", ["UTF-8"]),
     ("a.fa", b">a 1\nAC\n>b 2\nA\xc3", ":4", ["UTF-8"]),
     ("a.csv", TEXTS[".csv"].encode("utf-16"), ":1", ["UTF-8"]),
-    ("a.csv", gzip.compress(WHOLE), ":1", ["UTF-8", ".gz"]),
+    ("a.csv", gzip.compress(WHOLE, mtime=0), ":1", ["UTF-8", ".gz"]),
     ("a.csv", b"sequence,label\nAC,1\nAC,1,2\n", ":3", ["3", "2"]),
     ("a.csv", b'sequence,label\n"A\nC",1\nAC\n', ":4", ["1", "2"]),
     ("a.csv", b"sequence,label,label\nAC,1,2\n", ":1", ["'label'"]),
@@ -244,16 +244,16 @@ BAD_DEFLATE[10:14] = b"\xff" * 4  # no such block type
     ("a.fa", b"ACGT\n>a 1\nAC\n", ":1", ["'ACGT'"]),
     ("a.fa", b">a 1\nAC\n>b\nGT\n", ":3", ["1", "2", "`>name label`"]),
     ("a.fa", b"\n", "", ["task.path"]),
-    ("a.csv.gz", gzip.compress(WHOLE)[:-9], "", [".gz", "end-of-stream"]),
+    ("a.csv.gz", gzip.compress(WHOLE, mtime=0)[:-9], "", [".gz", "end-of-stream"]),
     ("a.csv.gz", bytes(BAD_DEFLATE), "", [".gz", "Error -3"]),
-    ("a.csv.gz", gzip.compress(WHOLE)[:-8] + b"\0" * 8, "", [".gz", "CRC"]),
+    ("a.csv.gz", gzip.compress(WHOLE, mtime=0)[:-8] + b"\0" * 8, "", [".gz", "CRC"]),
     ("a.csv.gz", WHOLE, "", [".gz", "b'na'"]),
     ("a.csv.xz", lzma.compress(WHOLE)[:-20], "", [".xz", "end-of-stream"]),
     ("a.csv.xz", WHOLE, "", [".xz", "Input format"]),
     ("a.csv.xz", b"", "", [".xz", "end-of-stream"]),
     ("a.txt", b"sequence,label\nAC,1\n", "", ["'a.txt'", ".csv, .tsv, .jsonl, .fa, .faa, .fasta, .fna", "task.path"]),
     ("data", b"sequence,label\nAC,1\n", "", ["'data'", ".csv, .tsv", "task.path"]),
-    ("a.gz", gzip.compress(WHOLE), "", ["'a.gz'", ".csv, .tsv", "task.path"]),
+    ("a.gz", gzip.compress(WHOLE, mtime=0), "", ["'a.gz'", ".csv, .tsv", "task.path"]),
   ],
 )  # fmt: skip
 def test_errors_of_hostile_files(name, content, line, facts, tmp_path):
