@@ -165,7 +165,7 @@ def load_vocabulary(directory: pathlib.Path, size: int | None = None) -> Vocabul
   rows = (
     ""
     if size is None
-    else f" for the {size} rows of its embedding table (vocab_size of config.json)"
+    else f" with the {size} entries of its embedding table (vocab_size of config.json)"
   )
   raise UserError(
     f"no tokenizer{rows}, {directory}; put the tokenizer's own tokenizer.json or vocab.txt there"
