@@ -15,7 +15,7 @@ from discipline_jax.command_line import format_rows
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs import describe
-from discipline_jax.runs.result import envelope, spread
+from discipline_jax.runs.result import envelope, scores
 from discipline_jax.runs.resume import begin
 from discipline_jax.runs.saved import Inputs, write_model
 from discipline_jax.runs.workdir import Workdir
@@ -71,8 +71,8 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
       measured = program.measure(params, "validation", config.eval.max_examples)
       _log(log, program, step, "validation", measured)
       # If the last weights are wanted, later ones count as better.
-      scores = [one.score if config.eval.select == "best" else step for one in measured]
-      program.keep_best(state, np.array(scores))
+      ranks = [one.score if config.eval.select == "best" else step for one in measured]
+      program.keep_best(state, np.array(ranks))
 
     state, rate = loop.run(
       state,
@@ -123,7 +123,7 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
     "init": plan.config.model.init,
     "token_map": plan.token_map,
     "replicas": len(plan.seeds),
-    **{name: spread([one.score for one in part]) for name, part in measured.items()},
+    **{name: scores(part, plan.task.answer.metric) for name, part in measured.items()},
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
     "steps": program.num_steps,
     "collapsed": any(one.collapsed for one in measured["validation"]),

@@ -25,6 +25,9 @@ from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 
+# Fewer validation samples than this cannot tell one evaluation from another: their 95% interval is 28 points wide.
+_FEW_SAMPLES = 50
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -103,7 +106,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     raise UserError(
       f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it"
     )
-  return Plan(
+  plan = Plan(
     config=config,
     task=task,
     features=features,
@@ -119,6 +122,8 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     token_map=kind,
     token_map_reason=reason,
   )
+  _check_selection(plan)
+  return plan
 
 
 def data_directory(config: ConfigDict) -> pathlib.Path:
@@ -179,6 +184,20 @@ def _check(config: ConfigDict) -> None:
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
   command_line.one_of(config, {"eval.select": ("best", "last"), "token_map.kind": ("auto", *KINDS)})
+
+
+def _check_selection(plan: Plan) -> None:
+  """Logs a warning if the best of several evaluations is chosen on few samples."""
+  config, samples = plan.config.eval, len(plan.splits[0]["validation"])
+  if config.max_examples != -1:
+    samples = min(samples, config.max_examples)
+  if config.select == "best" and samples < _FEW_SAMPLES and plan.num_steps > config.every_steps:
+    logging.warning(
+      "the best weights are chosen on %d validation samples, which is mostly chance; give at least %d, or set"
+      " --config.eval.select=last",
+      samples,
+      _FEW_SAMPLES,
+    )
 
 
 def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:

@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 
 def finetuned(result: Mapping) -> dict[str, str]:
   """Returns the lines about a finished fine-tuning."""
+  parts = {
+    name: scores
+    for name, scores in result.items()
+    if name == "validation" or name.startswith("test")
+  }
   rows = {
     "task": f"{result['task']} ({result['metric']})",
     "model": f"{result['model'] or result.get('network')}, {result['init']}, token map {result['token_map']}",
     **{
-      part: _scores(result[part])
-      for part in result
-      if part == "validation" or part.startswith("test")
+      part: "   ".join(filter(None, [_scores(scores), _interval(scores)]))
+      for part, scores in parts.items()
     },
+    **_caveats(parts),
     "best step": f"{', '.join(map(str, result['best_steps']))} of {result['steps']}",
     "time": f"{result['seconds']:.0f} s on {result['device']}"
     + (
@@ -48,13 +55,15 @@ def pretrained(result: Mapping) -> dict[str, str]:
 
 def side_by_side(results: Mapping[str, Mapping]) -> str:
   """Returns a table of finished fine-tunings, by name, one beside the other."""
-  rows: list[tuple[str, ...]] = [("run", "validation", "test", "best step")]
+  rows: list[tuple[str, ...]] = [("run", "validation", "test", "of test", "best step")]
   for name, result in results.items():
     if result["mode"] == "finetune":
       scores = [
         f"{result[part]['mean']:.1f} ± {result[part]['std']:.1f}" for part in ("validation", "test")
       ]
-      rows.append((name, *scores, ", ".join(map(str, result["best_steps"]))))
+      rows.append(
+        (name, *scores, _interval(result["test"]), ", ".join(map(str, result["best_steps"])))
+      )
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   return "\n".join(
     "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -67,3 +76,44 @@ def _scores(values: Mapping) -> str:
   if len(values["runs"]) == 1:
     return mean
   return f"{mean} ± {values['std']:.1f}   ({', '.join(f'{score:.1f}' for score in values['runs'])})"
+
+
+def _interval(values: Mapping) -> str:
+  """Returns the 95% interval of one replica's score, averaged over the replicas, and the number of samples."""
+  if "intervals" not in values:  # of a run by an older version
+    return ""
+  samples = f"{min(values['samples'])} samples"
+  ends = _ends(values)
+  if ends is None:
+    return f"no 95% interval: all resamples of the {samples} score the same"
+  return f"95% interval {ends[0]:.1f} to {ends[1]:.1f}, {samples}"
+
+
+def _ends(values: Mapping) -> tuple[float, float] | None:
+  if None in values.get("intervals", [None]):
+    return None
+  low, high = np.mean(values["intervals"], axis=0).tolist()
+  return low, high
+
+
+def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
+  """Returns lines about unbalanced classes, and about scores that one answer for all samples would get as well."""
+  rows = {}
+  balanced = [
+    f"{name} {np.mean(values['balanced_accuracy']):.1f}"
+    for name, values in parts.items()
+    if values.get("unbalanced")
+  ]
+  if balanced:
+    rows["balanced"] = f"{', '.join(balanced)} (accuracy within each class, averaged over them)"
+  weak = []
+  for name, values in parts.items():
+    ends = _ends(values)
+    if ends is not None and ends[0] <= np.mean(values["constant"]):
+      weak.append(f"{np.mean(values['constant']):.1f} on {name}")
+  if weak:
+    rows["caution"] = (
+      f"one answer for all samples would get {', '.join(weak)}, and the interval does not exclude that:"
+      " the score there shows nothing"
+    )
+  return rows

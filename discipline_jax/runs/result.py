@@ -11,6 +11,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax.runs.identity import digest
+from discipline_jax.tasks.answer import Measured
+from discipline_jax.tasks.intervals import certainty
 
 _PACKAGES = ("discipline-jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
@@ -39,10 +41,23 @@ def versions() -> dict[str, str]:
   }
 
 
-def spread(scores: Sequence[float]) -> dict[str, Any]:
-  """Returns the mean and the standard deviation of the replicas' scores, and the scores themselves."""
+def scores(measured: Sequence[Measured], metric: str) -> dict[str, Any]:
+  """Returns the mean and the standard deviation of the replicas' scores on a part, and lists over the replicas.
+
+  Args:
+    measured: of each replica.
+    metric: the task's.
+  """
+  runs = [one.score for one in measured]
+  certain = [certainty(metric, one.labels, one.predicted) for one in measured]
+  balanced = [one.balanced_accuracy for one in certain]
   return {
-    "mean": float(np.mean(scores)),
-    "std": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
-    "runs": list(scores),
+    "mean": float(np.mean(runs)),
+    "std": float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0,
+    "runs": runs,
+    "samples": [one.samples for one in certain],
+    "intervals": [one.interval for one in certain],
+    "constant": [one.constant for one in certain],
+    **({} if None in balanced else {"balanced_accuracy": balanced}),
+    "unbalanced": any(one.unbalanced for one in certain),
   }

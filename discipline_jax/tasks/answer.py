@@ -30,11 +30,15 @@ class Measured:
     loss: mean over the samples.
     score: in the task's metric, times 100.
     collapsed: whether the model predicts (nearly) the same for all samples.
+    labels, predicted: what was scored: the true and the predicted class or value of each sample or, if samples vote, of
+      each group.
   """
 
   loss: float
   score: float
   collapsed: bool
+  labels: np.ndarray
+  predicted: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)

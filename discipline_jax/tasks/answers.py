@@ -19,7 +19,7 @@ from discipline_jax.models.heads import Classifier
 from discipline_jax.tasks.answer import Answer, Layout, Measured, Targets
 from discipline_jax.tasks.class_names import class_key, class_name, class_names, refused
 from discipline_jax.tasks.examples import Example
-from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, vote
+from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, undefined, vote
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
@@ -111,7 +111,7 @@ class Class(Answer):
       votes = vote(predicted, groups, self.vote)
       labels = np.array([truth[group] for group in votes])
       predicted = np.array(list(votes.values()))
-    return Measured(float(losses.mean()), score(self.metric, labels, predicted), collapsed)
+    return _measured(self.metric, losses, collapsed, labels, predicted)
 
   @property
   def columns(self) -> list[str]:
@@ -194,7 +194,7 @@ class Value(Answer):
     labels, predicted = targets["labels"], outputs[:, 0]
     losses = np.square(predicted - labels)
     collapsed = bool(predicted.std() < 0.01 * labels.std())
-    return Measured(float(losses.mean()), score(self.metric, labels, predicted), collapsed)
+    return _measured(self.metric, losses, collapsed, labels, predicted)
 
   @property
   def columns(self) -> list[str]:
@@ -236,6 +236,17 @@ def sort_labels(values: Any) -> list[str]:
     return sorted(values, key=int)
   except ValueError:
     return values
+
+
+def _measured(
+  metric: str, losses: np.ndarray, collapsed: bool, labels: np.ndarray, predicted: np.ndarray
+) -> Measured:
+  constant = undefined(metric, labels, predicted)
+  if constant is not None:
+    logging.warning("%s is 0 because the %s are all the same", metric, constant)
+  return Measured(
+    float(losses.mean()), score(metric, labels, predicted), collapsed, labels, predicted
+  )
 
 
 def _present(text: str, place: str) -> str:

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from absl import logging
 from jaxtyping import Int, Num
 
 
@@ -68,19 +67,39 @@ def score(
 ) -> float:
   """Returns a score times 100: one of CLASS_METRICS (as scikit-learn defines them) or VALUE_METRICS (as SciPy does).
 
-  A correlation with a constant is not defined; it counts as 0, with a warning.
+  A correlation with a constant is not defined; it counts as 0.
 
   Args:
     metric: its name; `f1` is the F1 score of class 1 of two.
     labels: true classes or values.
     predicted: predicted ones.
   """
+  if undefined(metric, labels, predicted):
+    return 0.0
   function: Callable[[np.ndarray, np.ndarray], float] = (_CLASSES | _VALUES)[metric]
-  if metric in ("mcc", *_VALUES):
-    for name, values in (("predictions", predicted), ("labels", labels)):
-      if len(values) < 2 or np.all(values == values[0]):
-        logging.warning("%s is 0 because the %s are all the same", metric, name)
-        return 0.0
   with warnings.catch_warnings():  # classes that are predicted and never right, and the like
     warnings.simplefilter("ignore")
     return 100 * function(labels, predicted)
+
+
+def undefined(
+  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+) -> str | None:
+  """Returns which of the two is constant, `predictions` or `labels`, if that leaves the metric without a value."""
+  if metric not in ("mcc", *_VALUES):
+    return None
+  for name, values in (("predictions", predicted), ("labels", labels)):
+    if len(values) < 2 or np.all(values == values[0]):
+      return name
+  return None
+
+
+def balanced_accuracy(
+  labels: Int[np.ndarray, " samples"], predicted: Int[np.ndarray, " samples"]
+) -> float:
+  """Returns the accuracy within each class that `labels` has, averaged over these classes, times 100."""
+  from sklearn.metrics import balanced_accuracy_score
+
+  with warnings.catch_warnings():  # classes that are only predicted
+    warnings.simplefilter("ignore")
+    return 100 * float(balanced_accuracy_score(labels, predicted))

@@ -65,6 +65,16 @@ def test_the_plan_resolves_auto(caplog):
   assert "token_map.kind" not in caplog.text  # the weights are random, too: nothing is lost
 
 
+@pytest.mark.parametrize(
+  ("every", "select", "said"), [(5, "best", True), (10, "best", False), (5, "last", False)]
+)
+def test_a_choice_by_few_samples_is_said(every, select, said, caplog):
+  few = config()
+  few.eval.update(every_steps=every, select=select, max_examples=40)
+  make_plan(few)
+  assert ("chosen on 40 validation samples" in caplog.text) == said
+
+
 def test_a_map_that_exchanges_the_symbols_of_their_own_model_is_said(shared, tmp_path, caplog):
   rows = "".join(f"{'ACDEFGHIKLMNPQRSTVWY' * (1 + i % 3)},{i % 2}\n" for i in range(60))
   (tmp_path / "own.csv").write_text(f"sequence,label\n{rows}")

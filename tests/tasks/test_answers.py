@@ -114,6 +114,12 @@ class TestValue:
     outputs = 5 + spread * np.array([[1], [2], [3]], np.float32)
     assert answer.measure(outputs, targets, ALONE).collapsed == collapsed
 
+  def test_a_score_without_a_value_is_said(self, caplog):
+    answer = Value("pearson")
+    targets = answer.targets(examples(1, 2, 3), LAYOUT)
+    assert answer.measure(np.ones((3, 1), np.float32), targets, ALONE).score == 0
+    assert "pearson is 0 because the predictions are all the same" in caplog.text
+
   def test_lines_and_description(self):
     answer = Value()
     assert answer.columns == ["prediction"]

@@ -1,0 +1,125 @@
+"""Says how far the score on some samples can be trusted: its 95% interval, and what one answer for all would score."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Num
+
+from discipline_jax.tasks.metrics import CLASS_METRICS, balanced_accuracy, score
+
+_RESAMPLES = 1000
+_BLOCK = 1 << 20  # values that are resampled together
+# The largest class has so many times the samples of the smallest: accuracy hides what becomes of the smallest.
+_UNBALANCED = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Certainty:
+  """How far the score of one replica on one part of the data can be trusted. Scores are times 100.
+
+  Attributes:
+    samples: how many answers were scored: samples, or groups of samples that vote.
+    interval: the 95% interval of the score, from low to high; None if resampling the samples does not change it.
+    constant: the highest score of one and the same answer for all samples. Of accuracy it is the share of the largest
+      class, of a correlation 0.
+    balanced_accuracy: the accuracy within a class, averaged over the classes; None for values.
+    unbalanced: whether the largest class has over twice the samples of the smallest.
+  """
+
+  samples: int
+  interval: tuple[float, float] | None
+  constant: float
+  balanced_accuracy: float | None
+  unbalanced: bool
+
+
+def certainty(
+  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+) -> Certainty:
+  """Returns how far a score can be trusted.
+
+  The interval of accuracy is Wilson's. That of other metrics is the percentile bootstrap over samples, with the same
+  resamples each time.
+
+  Args:
+    metric: as in `metrics.score`.
+    labels: true classes or values.
+    predicted: predicted ones.
+
+  References:
+    Brown, Cai, DasGupta, Interval estimation for a binomial proportion, 2001; Efron, Tibshirani, An introduction to the
+    bootstrap, 1993, chapter 13.
+  """
+  if metric not in CLASS_METRICS:
+    return Certainty(len(labels), _bootstrap(metric, labels, predicted), 0.0, None, False)
+  classes, counts = np.unique(labels, return_counts=True)
+  best = 1 if metric == "f1" else classes[counts.argmax()]
+  return Certainty(
+    samples=len(labels),
+    interval=(_wilson if metric == "accuracy" else _bootstrap)(metric, labels, predicted),
+    constant=score(metric, labels, np.full_like(labels, best)),
+    balanced_accuracy=balanced_accuracy(labels, predicted),
+    unbalanced=bool(counts.max() > _UNBALANCED * counts.min()),
+  )
+
+
+def _wilson(metric: str, labels: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
+  del metric
+  from scipy.stats import binomtest  # a second, and only the end of a run needs it
+
+  right = int((labels == predicted).sum())
+  interval = binomtest(right, len(labels)).proportion_ci(0.95, method="wilson")
+  return 100 * float(interval.low), 100 * float(interval.high)
+
+
+def _bootstrap(
+  metric: str, labels: np.ndarray, predicted: np.ndarray
+) -> tuple[float, float] | None:
+  resampled = _resampled_classes if metric in CLASS_METRICS else _resampled_values
+  scores = resampled(metric, labels, predicted, np.random.default_rng(0))
+  low, high = np.quantile(scores, [0.025, 0.975]).tolist()
+  return (low, high) if low < high else None
+
+
+def _resampled_classes(
+  metric: str, labels: np.ndarray, predicted: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+  """Returns the score of each resample of the samples.
+
+  Samples with the same label and prediction are alike, so a resample is a draw of how many there are of each kind.
+  Calling scikit-learn for one resample after the other gives the same and takes seconds.
+  """
+  size = 1 + max(1, labels.max(), predicted.max())
+  kinds, counts = np.unique(labels * size + predicted, return_counts=True)
+  drawn = rng.multinomial(len(labels), counts / len(labels), _RESAMPLES)
+  of_label, of_prediction = (np.eye(size)[of_kind] for of_kind in divmod(kinds, size))
+  right, true, guessed = (
+    drawn @ of_kind for of_kind in (of_label * of_prediction, of_label, of_prediction)
+  )
+  if metric == "mcc":
+    total = len(labels)
+    spread = (total**2 - (true**2).sum(1)) * (total**2 - (guessed**2).sum(1))
+    product = right.sum(1) * total - (true * guessed).sum(1)
+    return 100 * product / np.sqrt(np.where(spread > 0, spread, np.inf))
+  f1 = 2 * right / np.maximum(true + guessed, 1)
+  return 100 * (f1[:, 1] if metric == "f1" else f1.sum(1) / (true + guessed > 0).sum(1))
+
+
+def _resampled_values(
+  metric: str, labels: np.ndarray, predicted: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+  """Returns the score of each resample of the samples; where one of the two is constant, it is 0."""
+  from scipy.stats import rankdata
+
+  scores: list[float] = []
+  while len(scores) < _RESAMPLES:
+    several = min(_RESAMPLES - len(scores), 1 + _BLOCK // len(labels))
+    chosen = rng.integers(len(labels), size=(several, len(labels)))
+    pair = [values[chosen].astype(np.float64) for values in (labels, predicted)]
+    varies = np.all([np.ptp(values, axis=1) > 0 for values in pair], axis=0)
+    if metric == "spearman":  # the correlation of ranks
+      pair = [rankdata(values, axis=1) for values in pair]
+    x, y = (values - values.mean(1, keepdims=True) for values in pair)
+    spread = np.sqrt((x * x).sum(1) * (y * y).sum(1))
+    scores += np.where(varies, (x * y).sum(1) / np.where(varies, spread, 1), 0).tolist()
+  return 100 * np.array(scores)
