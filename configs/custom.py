@@ -15,5 +15,6 @@ from discipline_jax import defaults
 def get_config(model: str = "bert"):
   config = defaults.finetune()
   config.task.name = "custom"
+  config.task.standardise = True  # of values; classes have no scale
   config.replicas = 3
   return defaults.use_model(config, model)

@@ -29,6 +29,7 @@ def finetune() -> ConfigDict:
       "task": {
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set that is used, in (0, 1]
+        "standardise": False,  # True: trains on (value - mean) / deviation of the training part; predictions are values
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
         # The next twelve fields are for the task `custom`, a table of one's own.
         "path": placeholder(

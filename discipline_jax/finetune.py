@@ -102,7 +102,7 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
   params = [best.params for best in bests]
   tests = [name for name in plan.splits[0] if name.startswith("test")]
   measured = {name: program.measure(params, name) for name in ("validation", *tests)}
-  weights = _by_seed(plan.seeds, params)
+  weights = _by_seed(plan.seeds, program.restored(params))
   if jax.process_index() == 0:
     inputs = Inputs(
       plan.max_length,
@@ -122,6 +122,7 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
     "network": plan.model.config.summary,
     "init": plan.config.model.init,
     "token_map": plan.token_map,
+    **({"standardised": [_as_json(one) for one in plan.scales]} if plan.scales[0] else {}),
     "replicas": len(plan.seeds),
     **{name: scores(part, plan.task.answer.metric) for name, part in measured.items()},
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
@@ -130,12 +131,16 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
   }
 
 
+def _as_json(scale: dict) -> dict[str, float]:
+  return {name: float(value) for name, value in scale.items()}
+
+
 def _log(
   log: MetricsLog, program: Finetuning, step: int, part: str, measured: list[Measured]
 ) -> None:
   metric = program.plan.task.answer.metric
   for replica, one in enumerate(measured):
-    log.write(step, part, replica, loss=one.loss, **{metric: one.score})
+    log.write(step, part, replica, loss=one.loss, **one.errors, **{metric: one.score})
 
 
 def _by_seed(seeds: list[int], params: list[dict]) -> dict[int, dict]:

@@ -53,6 +53,25 @@ class Classifier:
       return HilbertCNN(config, self.num_labels, rngs=rngs, dtype=dtype)
     return SequenceClassifier(config, self.num_labels, rngs=rngs, dtype=dtype)
 
+  def rescaled(self, params: dict, factor: jax.Array, offset: jax.Array) -> dict:
+    """Returns the parameters of the model whose outputs are `factor` times as large, plus `offset`.
+
+    Args:
+      params: parameters of the model, each with the axes that `factor` has before its own.
+      factor, offset: numbers, or arrays over replicas.
+    """
+
+    def change(layer: dict) -> dict:
+      if "layers" in layer:  # Hilbert-CNN
+        last = max(layer["layers"])
+        return layer | {"layers": layer["layers"] | {last: change(layer["layers"][last])}}
+      if "out_proj" in layer:  # RoBERTa
+        return layer | {"out_proj": change(layer["out_proj"])}
+      changed = jax.tree.map(lambda leaf: leaf * _expand(factor, leaf), layer)
+      return changed | {"bias": changed["bias"] + _expand(offset, changed["bias"])}
+
+    return params | {"classifier": change(params["classifier"])}
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenClassifier:
@@ -87,7 +106,8 @@ class MultipleChoice:
 class SequenceClassifier(nnx.Module):
   """Dropout and a dense layer on the pooled output.
 
-  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself.
+  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself. The last layer is
+  computed in float32, because values far from 0 have no digits after the point in bfloat16.
   """
 
   def __init__(
@@ -118,9 +138,9 @@ class SequenceClassifier(nnx.Module):
       first_only=True,
     )
     if isinstance(self.classifier, FirstPosition):
-      return self.classifier(output.summary, head_key).astype(jnp.float32)
+      return self.classifier(output.summary, head_key)
     x = dropout(head_key, output.summary, self.dropout_rate)
-    return self.classifier(x).astype(jnp.float32)
+    return self.classifier(x.astype(jnp.float32))
 
 
 class FirstPosition(nnx.Module):
@@ -134,7 +154,7 @@ class FirstPosition(nnx.Module):
   def __call__(self, x: Float[Array, "batch hidden"], key: jax.Array | None) -> jax.Array:
     keys = split_key(key, 2)
     x = jnp.tanh(self.dense(dropout(keys[0], x, self.dropout_rate)))
-    return self.out_proj(dropout(keys[1], x, self.dropout_rate))
+    return self.out_proj(dropout(keys[1], x, self.dropout_rate).astype(jnp.float32))
 
 
 class PositionClassifier(nnx.Module):
@@ -233,6 +253,10 @@ def encoder_of(model: nnx.Module) -> Encoder:
   encoder = model if isinstance(model, Encoder) else getattr(model, "base_model", None)
   assert isinstance(encoder, Encoder)
   return encoder
+
+
+def _expand(x: jax.Array, like: jax.Array) -> jax.Array:
+  return x.reshape(x.shape + (1,) * (like.ndim - x.ndim))
 
 
 def _linear(config: ModelConfig, out_features: int, rngs: Rngs) -> Linear:

@@ -88,7 +88,7 @@ class HilbertCNN(nnx.Module):
     if dropout_key is not None:
       rows = jnp.ones(len(ids), bool) if attention_mask is None else attention_mask.any(1)
     x = self.base_model(ids, rows)
-    return self.classifier(x, dropout_key).astype(jnp.float32)
+    return self.classifier(x, dropout_key)
 
   def penalty(self) -> jax.Array:
     """Returns the L2 term of the training loss, over the kernels of all convolutions."""
@@ -242,14 +242,19 @@ class NormAndElu(nnx.Module):
 
 
 class DenseLayers(nnx.Module):
-  """Dense layers of 100, 50 and `num_labels` outputs on 64 features, with alpha dropout before each."""
+  """Dense layers of 100, 50 and `num_labels` outputs on 64 features, with alpha dropout before each.
+
+  The last one is computed in float32.
+  """
 
   def __init__(self, num_labels: int, dropout: float, rngs: Rngs, dtype: DTypeLike):
     init = nnx.initializers.variance_scaling(1.0, "fan_in", "uniform")
     self.layers = nnx.List(
       [
-        nnx.Linear(features, out, kernel_init=init, rngs=rngs, dtype=dtype)  # type: ignore[arg-type]
-        for features, out in itertools.pairwise((64, 100, 50, num_labels))
+        nnx.Linear(features, out, kernel_init=init, rngs=rngs, dtype=own)  # type: ignore[arg-type]
+        for (features, out), own in zip(
+          itertools.pairwise((64, 100, 50, num_labels)), (dtype, dtype, jnp.float32), strict=True
+        )
       ]
     )
     self.dropout = dropout

@@ -121,15 +121,23 @@ class Finetuning:
       max_examples: the first so many samples of it; -1: all.
     """
     plan = self.plan
+    params = self.restored(params)
     indices = np.stack([split[part] for split in plan.splits]).astype(np.int32)
     indices = indices if max_examples == -1 else indices[:, :max_examples]
     measured = []
     for group, own in zip(self.groups, params, strict=True):
       outputs = self.outputs(own, group, indices[group])
-      for replica, one in zip(indices[group], outputs, strict=True):
-        targets = {name: target[replica] for name, target in plan.features.targets.items()}
-        measured.append(plan.task.answer.measure(one, targets, plan.features.groups[replica]))
+      for samples, scale, one in zip(indices[group], plan.scales[group], outputs, strict=True):
+        targets = {name: target[samples] for name, target in plan.features.targets.items()}
+        own_groups = plan.features.groups[samples]
+        measured.append(plan.task.answer.measure(one, targets | scale, own_groups))
     return measured
+
+  def restored(self, params: list[dict]) -> list[dict]:
+    """Returns the parameters of each group whose outputs are not standardised: its scale is folded into the head."""
+    scales = [self._batch_constants[group.start][2] for group in self.groups]
+    restored = self.plan.task.answer.restored
+    return [restored(own, scale) for own, scale in zip(params, scales, strict=True)]
 
   def outputs(self, params: dict, group: slice, indices: np.ndarray) -> np.ndarray:
     """Computes the outputs [replicas, samples, ...] of a group of replicas for the samples `indices`."""
@@ -159,6 +167,7 @@ class Finetuning:
       "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {self._padding():.1f}% of the"
       " positions of an epoch are padding",
       **answer.describe(features.targets),
+      **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
       "tokens": _histogram(features.lengths),
       "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
       f" {config.model.dtype}",
@@ -206,16 +215,20 @@ class Finetuning:
     return make_train_step(loss, self._optimizer, self.mesh, self.state["states"][0])
 
   def _batch(self, indices: jax.Array, group: slice) -> Batch:
-    return Batch(indices, *self._maps_and_seeds[group.start])
+    return Batch(indices, *self._batch_constants[group.start])
 
   @functools.cached_property
-  def _maps_and_seeds(self) -> dict[int, tuple[jax.Array, jax.Array]]:
-    """Token maps and seeds of each group, on the devices, by the number of its first replica."""
-    whole = replicated(self.mesh)
+  def _batch_constants(self) -> dict[int, tuple[jax.Array, jax.Array, dict[str, jax.Array]]]:
+    """Token maps, seeds and scales of each group, on the devices, by the number of its first replica."""
+    whole, plan = replicated(self.mesh), self.plan
     return {
       group.start: (
-        put(np.stack([table.lookup for table in self.plan.sub_tables[group]]), whole),
-        put(np.array(self.plan.seeds[group], np.int32), whole),
+        put(np.stack([table.lookup for table in plan.sub_tables[group]]), whole),
+        put(np.array(plan.seeds[group], np.int32), whole),
+        {
+          name: put(np.stack([scale[name] for scale in plan.scales[group]]), whole)
+          for name in plan.scales[0]
+        },
       )
       for group in self.groups
     }
@@ -240,6 +253,10 @@ class Finetuning:
       jax.ShapeDtypeStruct(indices.shape, np.int32, sharding=rows_sharding(self.mesh, 3)),
       jax.ShapeDtypeStruct((count, symbols), np.int32, sharding=whole),
       jax.ShapeDtypeStruct((count,), np.int32, sharding=whole),
+      {
+        name: jax.ShapeDtypeStruct((count,), np.float32, sharding=whole)
+        for name in self.plan.scales[0]
+      },
     ]
     return Batch(*shapes)
 
@@ -312,6 +329,13 @@ def _histogram(lengths: np.ndarray) -> str:
     for count, low, high in zip(counts, edges, edges[1:], strict=False)
   ]
   return ("\n" + " " * 11).join(bars)
+
+
+def _scale(scales: list[dict[str, np.float32]]) -> str:
+  parts = ", ".join(f"{scale['mean']:g} ± {scale['std']:g}" for scale in scales)
+  return (
+    f"values are standardised for training, by the mean and deviation of the training part: {parts}"
+  )
 
 
 def _stack(*leaves: jax.Array | np.ndarray) -> np.ndarray:

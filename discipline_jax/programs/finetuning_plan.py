@@ -43,6 +43,7 @@ class Plan:
     model: the model, before its weights are read.
     token_map: the kind of token map; never `auto`.
     token_map_reason: why `auto` chose it; None if the config names the kind.
+    scales: one for each replica, see `Answer.scale`; empty if values are not standardised.
   """
 
   config: ConfigDict
@@ -56,6 +57,7 @@ class Plan:
   model: Model
   token_map: str
   token_map_reason: str | None
+  scales: list[dict[str, np.float32]]
 
   @property
   def num_steps(self) -> int:
@@ -94,7 +96,11 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     pathlib.Path(config.cache_dir).expanduser() / "features",
     task.files,
     # All samples are encoded, whatever share of them is trained on.
-    [config.task.to_dict() | {"train_fraction": None}, max_length, model.vocabulary.fingerprint()],
+    [
+      config.task.to_dict() | {"train_fraction": None, "standardise": None},
+      max_length,
+      model.vocabulary.fingerprint(),
+    ],
     lambda: featurise(task, model.vocabulary, max_length),
   )
   seeds = [config.seed + replica for replica in range(config.replicas)]
@@ -121,6 +127,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     model=model,
     token_map=kind,
     token_map_reason=reason,
+    scales=[_scale(task, features, split) if config.task.standardise else {} for split in splits],
   )
   _check_selection(plan)
   return plan
@@ -184,6 +191,12 @@ def _check(config: ConfigDict) -> None:
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
   command_line.one_of(config, {"eval.select": ("best", "last"), "token_map.kind": ("auto", *KINDS)})
+
+
+def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32]:
+  return task.answer.scale(
+    {name: target[split["train"]] for name, target in features.targets.items()}
+  )
 
 
 def _check_selection(plan: Plan) -> None:

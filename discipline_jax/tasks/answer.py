@@ -32,6 +32,7 @@ class Measured:
     collapsed: whether the model predicts (nearly) the same for all samples.
     labels, predicted: what was scored: the true and the predicted class or value of each sample or, if samples vote, of
       each group.
+    errors: further losses by name.
   """
 
   loss: float
@@ -39,6 +40,7 @@ class Measured:
   collapsed: bool
   labels: np.ndarray
   predicted: np.ndarray
+  errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +128,28 @@ class Answer(abc.ABC):
     del targets
     return None
 
+  def scale(self, targets: Targets) -> dict[str, np.float32]:
+    """Returns the `mean` and `std` of what a regressor is trained on; nothing if the answer has no values.
+
+    Args:
+      targets: targets of the training part.
+
+    Raises:
+      UserError: values that cannot be standardised.
+    """
+    del targets
+    return {}
+
+  def restored(self, params: dict, scale: Mapping[str, Any]) -> dict:
+    """Returns the parameters of the model whose outputs are not standardised.
+
+    Args:
+      params: parameters of the trained model, with or without an axis over replicas.
+      scale: see `scale`, likewise; empty if values were not standardised.
+    """
+    del scale
+    return params
+
   @abc.abstractmethod
   def losses(self, outputs: Float[Array, "rows ..."], targets: Targets) -> Float[Array, " rows"]:
     """Returns the loss of each row, summed over everything in the row that is scored.
@@ -133,7 +157,7 @@ class Answer(abc.ABC):
     Args:
       outputs: outputs of the model. If they have an axis of tokens, they may have fewer positions than the targets:
         those up to the length that the batch needs.
-      targets: targets of the rows.
+      targets: targets of the rows; with those of `scale`, if the model gives standardised values.
     """
 
   def counts(self, targets: Targets) -> Float[Array, "*batch"]:
@@ -150,7 +174,13 @@ class Answer(abc.ABC):
   def measure(
     self, outputs: np.ndarray, targets: Targets, groups: Int32[np.ndarray, " samples"]
   ) -> Measured:
-    """Scores the outputs [samples, ...] of some samples; `groups` numbers what each one is a part of."""
+    """Scores the outputs of some samples.
+
+    Args:
+      outputs: outputs [samples, ...], not standardised.
+      targets: targets of the samples; with those of `scale`, if the loss is to be that of standardised values.
+      groups: numbers what each sample is a part of.
+    """
 
   @property
   @abc.abstractmethod

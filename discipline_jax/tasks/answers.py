@@ -21,6 +21,8 @@ from discipline_jax.tasks.class_names import class_key, class_name, class_names,
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, undefined, vote
 
+# Times the largest value: a single-precision number has about 7 digits, of which 3 must be left for the differences.
+_SMALLEST_SPREAD = 1e-4
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
@@ -180,9 +182,26 @@ class Value(Answer):
   def strata(self, targets: Targets) -> np.ndarray:
     return targets["labels"]
 
+  def scale(self, targets: Targets) -> dict[str, np.float32]:
+    labels = targets["labels"].astype(np.float64)
+    mean, std, largest = labels.mean(), labels.std(), np.abs(labels).max()
+    if std <= _SMALLEST_SPREAD * largest:
+      raise UserError(
+        f"the {len(labels)} values of the training part are {'all' if np.ptp(labels) == 0 else 'nearly'} the same"
+        f" ({mean:g}, standard deviation {std:g}), so there is nothing to learn from them in single precision; subtract"
+        " what they share, or give others"
+      )
+    return {"mean": np.float32(mean), "std": np.float32(std)}
+
+  def restored(self, params: dict, scale: Mapping[str, Any]) -> dict:
+    return self.head.rescaled(params, scale["std"], scale["mean"]) if scale else params
+
   def losses(self, outputs: Float[Array, "rows 1"], targets: Targets) -> Float[Array, " rows"]:
     """Returns the squared error of each row."""
-    return jnp.square(outputs[:, 0] - targets["labels"])
+    labels = targets["labels"]
+    if "std" in targets:
+      labels = (labels - targets["mean"]) / targets["std"]
+    return jnp.square(outputs[:, 0] - labels)
 
   def measure(
     self,
@@ -194,7 +213,14 @@ class Value(Answer):
     labels, predicted = targets["labels"], outputs[:, 0]
     losses = np.square(predicted - labels)
     collapsed = bool(predicted.std() < 0.01 * labels.std())
-    return _measured(self.metric, losses, collapsed, labels, predicted)
+    measured = _measured(self.metric, losses, collapsed, labels, predicted)
+    if "std" not in targets:
+      return measured
+    return dataclasses.replace(
+      measured,
+      loss=measured.loss / float(targets["std"]) ** 2,
+      errors={"mean_squared_error": measured.loss},
+    )
 
   @property
   def columns(self) -> list[str]:

@@ -43,11 +43,13 @@ class Batch:
     indices: Int32 [replicas, rows], or in training [replicas, parts, rows]: which samples; -1 is an empty place.
     lookup: Int32 [replicas, symbols]: the row of the replica's (sub-)table for each symbol, its token map.
     seeds: Int32 [replicas]: the seed of each replica.
+    scale: Float32 [replicas] arrays by name, see `Answer.scale`; empty if values are not standardised.
   """
 
   indices: Leaf
   lookup: Leaf
   seeds: Leaf
+  scale: dict[str, Leaf] = dataclasses.field(default_factory=dict)
 
 
 def sample_loss(forward: Forward, answer: Answer, length: int) -> GetLoss:
@@ -66,16 +68,21 @@ def sample_loss(forward: Forward, answer: Answer, length: int) -> GetLoss:
     counts = jnp.where(batch.indices >= 0, answer.counts(_targets(samples, batch.indices)), 0)
     total = jnp.maximum(1, counts.sum())
 
-    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> tuple[jax.Array, dict]:
+    def loss_of(params: dict, part: jax.Array, key: jax.Array) -> tuple[jax.Array, tuple]:
       output = forward(params, *_inputs(samples, batch.lookup, part, length), key)
-      losses = answer.losses(output.logits, _targets(samples, part))
+      losses = answer.losses(output.logits, _targets(samples, part) | batch.scale)
       loss = jnp.where(part >= 0, losses, 0).sum() / total
-      return loss + output.penalty / num_parts, output.statistics
+      return loss + output.penalty / num_parts, (loss, output.statistics)
+
+    def metrics(of_parts: tuple) -> dict:
+      losses, _ = of_parts
+      return {"mean_squared_error": losses.sum() * batch.scale["std"] ** 2} if batch.scale else {}
 
     return Loss(
       loss_of,
       (batch.indices, jax.random.split(key, num_parts)),
-      statistics=lambda of_parts: jax.tree.map(lambda x: x.mean(0), of_parts),
+      metrics,
+      statistics=lambda of_parts: jax.tree.map(lambda x: x.mean(0), of_parts[1]),
     )
 
   return get_loss
