@@ -30,14 +30,20 @@ def finetune() -> ConfigDict:
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set that is used, in (0, 1]
         "standardise": False,  # True: trains on (value - mean) / deviation of the training part; predictions are values
+        "group_identity": placeholder(
+          float
+        ),  # random parts keep sequences together that share this share of their k-mers; in (0, 1]
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
-        # The next twelve fields are for the task `custom`, a table of one's own.
+        # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(
           str
         ),  # .csv .tsv .jsonl .fasta, also .gz .xz; {split} in it: train, validation, test
         "splits": placeholder(
           str
         ),  # column with train, validation or test; unset: a random split, 90/5/5
+        "group_column": placeholder(
+          str
+        ),  # column with a group (a family, a patient) that random parts keep together
         "sequence_column": "sequence",
         "label_column": "label",
         "label_separator": placeholder(

@@ -124,7 +124,11 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
     "token_map": plan.token_map,
     **({"standardised": [_as_json(one) for one in plan.scales]} if plan.scales[0] else {}),
     "replicas": len(plan.seeds),
-    **{name: scores(part, plan.task.answer.metric) for name, part in measured.items()},
+    **{
+      name: scores(part, plan.task.answer.metric)
+      | {"in_training": [one[name].samples for one in plan.parts.overlaps]}
+      for name, part in measured.items()
+    },
     "best_steps": np.concatenate([np.asarray(best.step) for best in bests]).tolist(),
     "steps": program.num_steps,
     "collapsed": any(one.collapsed for one in measured["validation"]),

@@ -164,6 +164,7 @@ class Finetuning:
       "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
       f" {answer.summary}, {answer.metric}",
       "split": f"{counts}; seeds {plan.seeds}",
+      **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
       "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {self._padding():.1f}% of the"
       " positions of an epoch are padding",
       **answer.describe(features.targets),

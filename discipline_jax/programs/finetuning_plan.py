@@ -17,14 +17,17 @@ from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.programs.model import DTYPES, Model, resolve_model
+from discipline_jax.programs.parts import Parts, draw_parts
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.cache import cached
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
-from discipline_jax.tasks.splits import Split, make_split
+from discipline_jax.tasks.splits import Split
 from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS
 
+# Fields of `task` that leave the features as they are.
+_OF_SPLITS = ("train_fraction", "standardise", "group_identity")
 # Fewer validation samples than this cannot tell one evaluation from another: their 95% interval is 28 points wide.
 _FEW_SAMPLES = 50
 
@@ -39,7 +42,8 @@ class Plan:
     features: the data set's arrays.
     max_length: longest input in tokens.
     lengths: lengths of the samples, rounded up to the lengths that are compiled.
-    seeds, splits, sub_tables: one for each replica.
+    seeds, sub_tables: one for each replica.
+    parts: the split of each replica, and what is known of it.
     model: the model, before its weights are read.
     token_map: the kind of token map; never `auto`.
     token_map_reason: why `auto` chose it; None if the config names the kind.
@@ -52,12 +56,17 @@ class Plan:
   max_length: int
   lengths: np.ndarray
   seeds: list[int]
-  splits: list[Split]
+  parts: Parts
   sub_tables: list[SubTable]
   model: Model
   token_map: str
   token_map_reason: str | None
   scales: list[dict[str, np.float32]]
+
+  @property
+  def splits(self) -> list[Split]:
+    """The split of each replica."""
+    return self.parts.splits
 
   @property
   def num_steps(self) -> int:
@@ -97,15 +106,15 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     task.files,
     # All samples are encoded, whatever share of them is trained on.
     [
-      config.task.to_dict() | {"train_fraction": None, "standardise": None},
+      config.task.to_dict() | dict.fromkeys(_OF_SPLITS),
       max_length,
       model.vocabulary.fingerprint(),
     ],
     lambda: featurise(task, model.vocabulary, max_length),
   )
   seeds = [config.seed + replica for replica in range(config.replicas)]
-  strata = task.answer.strata(features.targets) if task.stratified else None
-  splits = [make_split(features.parts, seed, config.task.train_fraction, strata) for seed in seeds]
+  parts = draw_parts(config, task, features, seeds)
+  splits = parts.splits
   kind, reason = _token_map_kind(config, task, model)
   num_train = len(splits[0]["train"])
   if config.train.batch_size > num_train:
@@ -119,7 +128,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     max_length=max_length,
     lengths=round_up(features.lengths),
     seeds=seeds,
-    splits=splits,
+    parts=parts,
     sub_tables=[
       _sub_table(config, kind, model.vocabulary, _known_ids(task, features, split, model), replica)
       for replica, split in enumerate(splits)

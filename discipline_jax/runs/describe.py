@@ -111,6 +111,13 @@ def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
     ends = _ends(values)
     if ends is not None and ends[0] <= np.mean(values["constant"]):
       weak.append(f"{np.mean(values['constant']):.1f} on {name}")
+  seen = [
+    f"{max(values['in_training'])} samples of {name}"
+    for name, values in parts.items()
+    if any(values.get("in_training", []))
+  ]
+  if seen:
+    rows["seen"] = f"{', '.join(seen)} are in training, too"
   if weak:
     rows["caution"] = (
       f"one answer for all samples would get {', '.join(weak)}, and the interval does not exclude that:"

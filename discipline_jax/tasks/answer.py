@@ -150,6 +150,11 @@ class Answer(abc.ABC):
     del scale
     return params
 
+  def classes(self, targets: Targets) -> np.ndarray | None:
+    """Returns the number of each sample's class, if samples have one."""
+    del targets
+    return None
+
   @abc.abstractmethod
   def losses(self, outputs: Float[Array, "rows ..."], targets: Targets) -> Float[Array, " rows"]:
     """Returns the loss of each row, summed over everything in the row that is scored.

@@ -91,6 +91,9 @@ class Class(Answer):
   def strata(self, targets: Targets) -> np.ndarray:
     return targets["labels"]
 
+  def classes(self, targets: Targets) -> np.ndarray:
+    return targets["labels"]
+
   def losses(
     self, outputs: Float[Array, "rows classes"], targets: Targets
   ) -> Float[Array, " rows"]:

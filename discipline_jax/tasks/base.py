@@ -25,6 +25,7 @@ class Task:
     files: the files that `read` reads.
     add_special_tokens: whether a sequence gets [CLS] before and [SEP] after it.
     stratified: whether a random split has similar shares of each label in all parts.
+    grouped: whether a random split has all samples of a group in one part.
   """
 
   name: str
@@ -35,6 +36,7 @@ class Task:
   files: tuple[pathlib.Path, ...] = ()
   add_special_tokens: bool = True
   stratified: bool = False
+  grouped: bool = False
 
   def to_json(self) -> dict[str, Any]:
     """Returns the fields for `from_json`: all that using a trained model needs, so no samples."""

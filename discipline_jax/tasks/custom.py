@@ -11,6 +11,7 @@ from discipline_jax.tasks.answers import KINDS, sort_labels
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import Format, Sample, read_parts
+from discipline_jax.tasks.readers.tables import Row, json_text
 from discipline_jax.tasks.symbols import Spelling, both_cases, joined_words, split_atoms
 
 
@@ -47,16 +48,32 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   )
   given = allowed if allowed is not None and form.symbols != "kmers" else set(counts)
   symbols = Alphabet(tuple(sort_labels(given)), is_open=True)
+  groups: dict[str, int] = {}
   examples = {
     part: [
-      Example(sequence, answer.encode(label))
-      for sequence, (_, _, label) in zip(
+      Example(sequence, answer.encode(label), group=_group(row, groups))
+      for sequence, (row, _, label) in zip(
         encode([own for _, own, _ in rows], symbols), rows, strict=True
       )
     ]
     for part, rows in parts.items()
   }
-  return Task("custom", symbols, answer, None, lambda: examples, stratified=True)
+  return Task(
+    "custom",
+    symbols,
+    answer,
+    None,
+    lambda: examples,
+    stratified=True,
+    grouped=form.group_column is not None,
+  )
+
+
+def _group(row: Row, groups: dict[str, int]) -> int | None:
+  """Returns the number of a row's group, a new one if `groups` lacks it; None if there are no groups."""
+  if not row.extra:
+    return None
+  return groups.setdefault(json_text(row.extra[0]).strip(), len(groups))
 
 
 def _allowed(alphabet: str, form: Format) -> set[str]:

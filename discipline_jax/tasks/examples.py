@@ -47,7 +47,8 @@ class Example:
     sequence: symbols, as a text of one character each or as an array of their numbers in the alphabet; or a text.
     label: its class number, the value to predict, or whatever the task's answer takes; None if there is no label.
     second: the second text of a pair.
-    group: the number of the group that the sample belongs to, if groups are scored and not samples.
+    group: the number of the group that the sample belongs to, if groups are scored and not samples, or if a random
+      split is to keep them together.
   """
 
   sequence: str | np.ndarray

@@ -12,7 +12,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.tasks.answers import KINDS
 from discipline_jax.tasks.readers.fasta import HeaderForm
 from discipline_jax.tasks.readers.lines import keep_valid
-from discipline_jax.tasks.readers.tables import Row, read_table
+from discipline_jax.tasks.readers.tables import Row, json_text, read_table
 from discipline_jax.tasks.symbols import CASES, SYMBOLS, Spelling, check_known, letters_with_blanks
 
 _ALIASES = {
@@ -46,6 +46,7 @@ class Format:
   case: str = "as_is"
   label_separator: str | None = None
   label_pattern: str | None = None
+  group_column: str | None = None
 
   @property
   def spelling(self) -> Spelling:
@@ -61,6 +62,11 @@ class Format:
     ):
       if value not in choices:
         raise UserError(f"task.{name} = {value!r} is not one of: {', '.join(choices)}")
+    if self.group_column is not None and self.splits is not None:
+      raise UserError(
+        f"task.group_column = {self.group_column!r} is for random parts, but task.splits = {self.splits!r} gives the"
+        " parts; unset one of the two"
+      )
     if self.k < 1:
       raise UserError(f"task.k = {self.k} letters; set --config.task.k to at least 1")
 
@@ -115,18 +121,16 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
       that consists of symbols that training lacks.
   """
   files = part_files(path)
-  if form.splits is not None and "all" not in files:
-    raise UserError(
-      f"task.splits = {form.splits!r}, but task.path = {path!r} has a file for each part; unset one of the two"
-    )
-  if form.label_column == form.sequence_column:
-    raise UserError(
-      f"task.label_column = {form.label_column!r} is task.sequence_column, too; set one of them to another column"
-    )
+  _check_fields(form, files, path)
   header_form = HeaderForm(form.label_separator, form.label_pattern)
   tables = {
     part: read_table(
-      file, form.sequence_column, form.label_column, form.splits, header_form=header_form
+      file,
+      form.sequence_column,
+      form.label_column,
+      form.splits,
+      extra_columns=() if form.group_column is None else (form.group_column,),
+      header_form=header_form,
     )
     for part, file in files.items()
   }
@@ -141,6 +145,8 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
       own = spelling.split(row.sequence, row.place)
       _check_allowed(own, allowed if part in ("all", "train") else None, form, row.place)
       label = _label(row, form, refused)
+      if form.group_column is not None:
+        _check_group(row, form.group_column)
       return dataclasses.replace(row, split=part), own, label
 
     for sample in keep_valid(table, read, form.skip_invalid, files[name]):
@@ -155,6 +161,23 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   if "test" not in parts and "all" in files:
     logging.warning("no row of the test part, %s: the validation part is the test", path)
   return _checked_parts({part: parts[part] for part in _ALIASES if part in parts}, form, path)
+
+
+def _check_fields(form: Format, files: Mapping[str, pathlib.Path], path: str) -> None:
+  """Raises UserError for columns that do not go together, or not with a file for each part."""
+  if form.splits is not None and "all" not in files:
+    raise UserError(
+      f"task.splits = {form.splits!r}, but task.path = {path!r} has a file for each part; unset one of the two"
+    )
+  if form.group_column is not None and "all" not in files:
+    raise UserError(
+      f"task.group_column = {form.group_column!r} is for random parts, but task.path = {path!r} has a file for each"
+      " part; unset one of the two"
+    )
+  if form.label_column == form.sequence_column:
+    raise UserError(
+      f"task.label_column = {form.label_column!r} is task.sequence_column, too; set one of them to another column"
+    )
 
 
 def read_unlabelled_rows(
@@ -220,6 +243,14 @@ def _check_allowed(own: Sequence[str], allowed: set[str] | None, form: Format, p
   if wrong is not None:
     raise UserError(
       f"the symbol {wrong!r} is not in task.alphabet, {place}; add it, or correct the line"
+    )
+
+
+def _check_group(row: Row, column: str) -> None:
+  (group,) = row.extra
+  if not isinstance(group, str | int | float) or not json_text(group).strip():
+    raise UserError(
+      f"no group in column {column!r}, {row.place}; give each row one (its own, if it is like no other)"
     )
 
 

@@ -12,7 +12,7 @@ from discipline_jax.tasks.answers import Class, Value
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.features import featurise
-from discipline_jax.tasks.splits import make_split
+from discipline_jax.tasks.splits import equally_long, make_split
 
 ALPHABET = Alphabet(tuple("ACGT"), {"U": "T"})
 # [PAD] [UNK] [CLS] [SEP] [MASK] A C G T and three unused rows
@@ -135,6 +135,26 @@ class TestStratifiedParts:
   def test_too_few_samples(self):
     with pytest.raises(UserError, match="10 samples cannot be split 90/5/5"):
       make_split({"all": 10}, 0, strata=np.arange(10))
+
+  def test_a_class_of_one_sample_stays_in_training(self):
+    labels = np.repeat([0, 1, 2], [40, 1, 40])
+    for seed in range(200):
+      split = make_split({"all": 81}, seed, strata=labels, classes=labels)
+      assert 40 in split["train"]
+      assert {name: len(part) for name, part in split.items()} == {
+        "train": 73,
+        "validation": 4,
+        "test": 4,
+      }
+      assert sorted(np.concatenate(list(split.values()))) == list(range(81))
+
+  def test_classes_change_no_split_that_has_all_of_them_in_training(self):
+    labels = np.arange(100) % 3
+    for seed in range(20):
+      plain = make_split({"all": 100}, seed, strata=labels)
+      kept = make_split({"all": 100}, seed, strata=labels, classes=labels)
+      for name, part in plain.items():
+        np.testing.assert_array_equal(part, kept[name])
 
   def test_given_parts_stay_as_they_are(self):
     parts = {"train": 5, "validation": 3}
@@ -334,3 +354,33 @@ class TestTexts:
       )
       assert not row[length:].any()
       assert not segments[length:].any()
+
+
+class TestGroups:
+  @pytest.mark.parametrize("sizes", [[5] * 40, [60, 30, 10, 5, 5, *[1] * 90], [30, 30, 30]])
+  def test_a_group_is_in_one_part(self, sizes):
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    held_out = round(len(groups) * 0.05)
+    parts = set()
+    for seed in range(30):
+      split = make_split({"all": len(groups)}, seed, groups=groups)
+      assert sorted(np.concatenate(list(split.values()))) == list(range(len(groups)))
+      owners = [set(groups[part]) for part in split.values()]
+      assert sum(map(len, owners)) == len(sizes)
+      parts.add(frozenset(owners[2]))
+      for name in ("validation", "test"):
+        assert 0 < len(split[name]) <= max(held_out, min(sizes))
+    assert len(parts) > 1
+
+  def test_replicas_have_parts_of_one_length(self):
+    groups = np.repeat(np.arange(30), np.arange(1, 31))
+    splits = [make_split({"all": len(groups)}, seed, groups=groups) for seed in range(5)]
+    equal = equally_long(splits)
+    for name in ("train", "validation", "test"):
+      (length,) = {len(split[name]) for split in equal}
+      assert length == min(len(split[name]) for split in splits)
+      np.testing.assert_array_equal(equal[3][name], splits[3][name][:length])
+
+  def test_too_few_groups(self):
+    with pytest.raises(UserError, match="of 2 groups"):
+      make_split({"all": 40}, 0, groups=np.arange(40) % 2)

@@ -1,0 +1,139 @@
+"""Draws the training, validation and test part of each replica, and logs what makes scores on them mean less."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from absl import logging
+from ml_collections import ConfigDict
+
+from discipline_jax.errors import UserError
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.features import Features
+from discipline_jax.tasks.groups import group_by_identity
+from discipline_jax.tasks.leakage import Overlap, overlaps
+from discipline_jax.tasks.splits import Split, equally_long, make_split
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+  """The parts of each replica.
+
+  Attributes:
+    splits: one for each replica.
+    grouping: what a plan says of the groups that stay in one part; None if there are none.
+    overlaps: for each replica, how many samples of each part are in its training part, too.
+  """
+
+  splits: list[Split]
+  grouping: str | None
+  overlaps: list[Mapping[str, Overlap]]
+
+
+def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequence[int]) -> Parts:
+  """Draws the parts of each replica.
+
+  Args:
+    config: of the run.
+    task, features: its task and samples.
+    seeds: of the replicas.
+
+  Raises:
+    UserError: groups for a task whose parts are given, or too few of them.
+  """
+  answer = task.answer
+  groups, grouping = _groups(config.task.group_identity, task, features)
+  classes = answer.classes(features.targets)
+  drawn = [
+    make_split(
+      features.parts,
+      seed,
+      config.task.train_fraction,
+      strata=answer.strata(features.targets) if task.stratified else None,
+      classes=classes,
+      groups=groups,
+    )
+    for seed in seeds
+  ]
+  splits = equally_long(drawn)
+  if classes is not None:
+    _warn_of_lost_classes(classes, answer.labels, splits, seeds)
+  common = [overlaps(features, split) for split in splits]
+  _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
+  return Parts(splits, grouping, common)
+
+
+def _groups(
+  identity: float | None, task: Task, features: Features
+) -> tuple[np.ndarray | None, str | None]:
+  """Returns the number of each sample's group and a line about the groups, or twice None if there are none."""
+  if identity is None:
+    if not task.grouped:
+      return None, None
+    groups, origin = features.groups, "of the table"
+  else:
+    if not 0 < identity <= 1:
+      raise UserError(
+        f"task.group_identity = {identity} is not in (0, 1]; give the share of k-mers from which sequences are alike"
+      )
+    if task.grouped:
+      raise UserError(
+        f"task.group_identity = {identity} and task.group_column both say what stays together; unset one of the two"
+      )
+    if set(features.parts) != {"all"}:
+      raise UserError(
+        f"task.group_identity = {identity} is for random parts, but the parts of task {task.name} are given; unset it"
+      )
+    groups, k = group_by_identity(features.symbols, identity)
+    origin = f"of sequences that share {100 * identity:g}% of their {k}-mers"
+  sizes = np.bincount(groups)
+  return groups, f"{len(sizes)} {origin}, of up to {sizes.max()} samples, each in one part"
+
+
+def _warn_of_lost_classes(
+  classes: np.ndarray, labels: Sequence[str], splits: Sequence[Split], seeds: Sequence[int]
+) -> None:
+  present = np.unique(classes)
+  lost = {
+    seed: np.setdiff1d(present, classes[split["train"]])
+    for seed, split in zip(seeds, splits, strict=True)
+  }
+  told = [
+    f"{', '.join(labels[one] for one in missing)[:80]} (seed {seed})"
+    for seed, missing in lost.items()
+    if len(missing)
+  ]
+  if told:
+    logging.warning(
+      "no sample of these classes is in the training part, so they cannot be predicted: %s; give more samples of them,"
+      " or a larger task.train_fraction",
+      "; ".join(told),
+    )
+
+
+def _warn_of_overlaps(
+  found: Sequence[Mapping[str, Overlap]], split: Split, *, is_random: bool
+) -> None:
+  told = [
+    f"{_range([one[part].samples for one in found])} of {len(split[part])} {part} samples"
+    + _contradicting([one[part].contradicting for one in found])
+    for part in found[0]
+    if any(one[part].samples for one in found)
+  ]
+  if told:
+    logging.warning(
+      "%s are in the training part, too, so a score on them says little about new ones; %s",
+      ", ".join(told),
+      "set --config.task.group_identity=1 to keep equal sequences in one part"
+      if is_random
+      else "leave them out of one of the parts",
+    )
+
+
+def _contradicting(counts: Sequence[int]) -> str:
+  return f" ({_range(counts)} of them with another label)" if any(counts) else ""
+
+
+def _range(counts: Sequence[int]) -> str:
+  low, high = min(counts), max(counts)
+  return str(low) if low == high else f"{low} to {high}"

@@ -1,0 +1,113 @@
+"""Tests what a plan says of the parts that it draws for tables of the user's own."""
+
+import random
+
+import pytest
+
+from discipline_jax import defaults
+from discipline_jax.errors import UserError
+from discipline_jax.programs.finetuning_plan import make_plan
+from tests.tasks.own_tables import written
+
+
+def plan(path, **task):
+  config = defaults.finetune()
+  config.task.update(name="custom", path=str(path), **task)
+  config.model.init = "scratch"
+  config.model.config.update(vocab_size=64, max_position_embeddings=64)
+  config.train.update(steps=1, batch_size=2)
+  config.replicas = 2
+  return make_plan(config)
+
+
+def sequences(number, length=20):
+  random.seed(number)
+  return ["".join(random.choices("ACGT", k=length)) for _ in range(number)]
+
+
+@pytest.fixture
+def leaking(tmp_path):
+  """Of ten test rows, eight are in training, and two of these with the other label only."""
+  rows = [f"{one},{i % 2},train\n" for i, one in enumerate(sequences(40))]
+  test = [
+    f"{one},{i % 2 if i > 1 else 1 - i % 2},test\n" for i, one in enumerate(sequences(40)[:8])
+  ]
+  fresh = [f"{one},{i % 2},test\n" for i, one in enumerate(sequences(2, 21))]
+  validation = [f"{one},0,val\n" for one in sequences(3)]
+  return written(tmp_path, "sequence,label,part\n" + "".join([*rows, *test, *fresh, *validation]))
+
+
+def test_rows_of_test_that_training_has_are_counted(leaking, caplog):
+  drawn = plan(leaking, splits="part")
+  assert (
+    "8 of 10 test samples (2 of them with another label) are in the training part, too"
+    in caplog.text
+  )
+  assert (
+    "validation" not in caplog.text.partition("are in the training part")[0].rpartition("\n")[2]
+  )
+  assert [one["test"].samples for one in drawn.parts.overlaps] == [8, 8]
+
+
+def test_the_remedy_for_equal_rows_of_random_parts(tmp_path, caplog):
+  rows = [f"{one},{i % 2}\n" for i, one in enumerate(sequences(30))] * 4
+  table = written(tmp_path, "sequence,label\n" + "".join(rows))
+  plan(table)
+  assert "set --config.task.group_identity=1" in caplog.text
+  caplog.clear()
+  drawn = plan(table, group_identity=1.0)
+  assert "in the training part" not in caplog.text
+  assert drawn.parts.grouping is not None
+  assert drawn.parts.grouping.startswith("30 of sequences that share 100% of their")
+
+
+def test_groups_of_the_table_stay_together(tmp_path):
+  rows = [f"{one},{i % 2},family {i // 5}\n" for i, one in enumerate(sequences(200))]
+  drawn = plan(written(tmp_path, "sequence,label,kin\n" + "".join(rows)), group_column="kin")
+  assert drawn.parts.grouping == "40 of the table, of up to 5 samples, each in one part"
+  for split in drawn.splits:
+    families = [{int(i) // 5 for i in part} for part in split.values()]
+    assert sum(map(len, families)) == 40
+
+
+def test_names_in_headers_can_be_groups(tmp_path):
+  rows = "".join(f">p{i // 4} {i % 2}\n{one}\n" for i, one in enumerate(sequences(80)))
+  drawn = plan(written(tmp_path, rows, "a.fasta"), group_column="name")
+  assert drawn.parts.grouping is not None
+  assert drawn.parts.grouping.startswith("20 of the table")
+
+
+def test_a_class_of_one_row_is_kept_in_training(tmp_path, caplog):
+  rows = [
+    f"{one},{'b' if i == 7 else 'a' if i % 2 else 'c'}\n" for i, one in enumerate(sequences(100))
+  ]
+  table = written(tmp_path, "sequence,label\n" + "".join(rows))
+  for split in plan(table).splits:
+    assert 7 in split["train"]
+  assert "cannot be predicted" not in caplog.text
+  plan(table, train_fraction=0.05)
+  assert "cannot be predicted: b (seed 0); b (seed 1); give more samples" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"group_column": "label", "splits": "part"}, "task.splits = 'part' gives the parts"),
+    ({"group_column": "kin", "splits": None}, "no column 'kin'"),
+    ({"group_identity": 0.5, "splits": "part"}, "the parts of task custom are given"),
+    ({"group_identity": 1.5, "splits": None}, "not in (0, 1]"),
+    ({"group_identity": 0.5, "group_column": "label"}, "unset one of the two"),
+    ({"group_column": "label"}, "of 2 groups"),
+  ],
+)
+def test_mistakes(fields, message, leaking):
+  with pytest.raises(UserError) as error:
+    plan(leaking, **fields)
+  assert message in str(error.value)
+
+
+def test_each_row_needs_a_group(tmp_path):
+  rows = [f"{one},{i % 2},{'' if i == 4 else 'f'}\n" for i, one in enumerate(sequences(30))]
+  table = written(tmp_path, "sequence,label,kin\n" + "".join(rows))
+  with pytest.raises(UserError, match=r"no group in column 'kin', .*a\.csv:6"):
+    plan(table, group_column="kin")
