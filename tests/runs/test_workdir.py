@@ -17,7 +17,7 @@ def test_it_is_claimed_once_and_finished_by_its_result(tmp_path):
   assert not (tmp_path / "run").exists(), "nothing is written before it is entered"
   with run:
     assert not run.is_claimed()
-    run.claim()
+    run.claim({})
     assert run.is_claimed()
     assert run.result() is None
     run.write_result({"test": 3})
@@ -26,10 +26,10 @@ def test_it_is_claimed_once_and_finished_by_its_result(tmp_path):
 
 def test_another_run_is_told_the_field(tmp_path):
   with Workdir(tmp_path, defaults.finetune()) as run:
-    run.claim()
+    run.claim({})
   other = defaults.finetune()
   other.train.learning_rate = 0.5
-  for method in ("is_claimed", "claim", "result"):
+  for method in ("is_claimed", "result"):
     with pytest.raises(UserError, match=r"train.learning_rate .*0\.5.*1e-05.*config\.json"):
       getattr(Workdir(tmp_path, other), method)()
 
@@ -58,6 +58,6 @@ def test_without_locks_it_works_and_says_so(tmp_path, monkeypatch, caplog):
 
   monkeypatch.setattr(fcntl, "flock", none)
   with Workdir(tmp_path, defaults.finetune()) as run:
-    run.claim()
+    run.claim({})
   assert json.loads((tmp_path / "config.json").read_text())["mode"] == "finetune"
   assert str(tmp_path / ".lock") in caplog.text
