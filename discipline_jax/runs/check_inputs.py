@@ -94,15 +94,13 @@ def read(workdir: pathlib.Path) -> Record | None:
   """
   path = workdir / FILE
   try:
-    recorded = json.loads(path.read_text(encoding="utf-8"))
-    inputs.summary(recorded)
+    return inputs.from_json(json.loads(path.read_text(encoding="utf-8")))
   except FileNotFoundError:
     return None
-  except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+  except (OSError, ValueError, TypeError, AttributeError):
     raise UserError(
       f"not a record of input files, {path}; delete it, and they are not compared, or give another --workdir"
     ) from None
-  return recorded
 
 
 def _refused(files: Files, recorded: Record, workdir: pathlib.Path) -> Sequence[Difference]:
@@ -112,7 +110,8 @@ def _refused(files: Files, recorded: Record, workdir: pathlib.Path) -> Sequence[
   for one in differences:
     if one.kind == "changed":
       raise UserError(
-        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path}; restore it, {other}"
+        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path}; restore"
+        f" it, {other}"
       )
   for one in differences:
     if one.kind == "new":

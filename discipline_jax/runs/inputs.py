@@ -23,7 +23,23 @@ from discipline_jax.tasks.own_table import part_files
 
 # By field and name. Later versions must not list further files under these fields and names: they would look new.
 Files = dict[str, dict[str, pathlib.Path]]
-Record = Mapping[str, Mapping[str, Mapping[str, Any]]]
+Record = dict[str, dict[str, "Entry"]]
+Stamp = tuple[int, int, int]  # size and times
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """A recorded file: where it was, its size in bytes, when it and its inode changed last, and its digest."""
+
+  path: str
+  size: int
+  mtime_ns: int
+  ctime_ns: int
+  sha256: str
+
+  @property
+  def stamp(self) -> Stamp:
+    return self.size, self.mtime_ns, self.ctime_ns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,36 +106,46 @@ def find_for_model(config: ConfigDict, recorded: Record, *, weights: bool) -> Fi
 def hub_directories(recorded: Record) -> dict[str, pathlib.Path]:
   """Returns the directories of the recorded checkpoints that came from the hub, by field."""
   directories = {
-    field: pathlib.Path(one["path"]).parent
+    field: pathlib.Path(one.path).parent
     for field, files in recorded.items()
     for one in files.values()
   }
   return {field: path for field, path in directories.items() if hub_commit(path) is not None}
 
 
-def stamps(files: Files) -> dict[pathlib.Path, list[int]]:
+def stamps(files: Files) -> dict[pathlib.Path, Stamp]:
   """Returns the size and the times of each file, which change with its content."""
   return {path: _stamp(path) for own in files.values() for path in own.values()}
 
 
-def record(files: Files) -> dict[str, dict[str, dict[str, Any]]]:
-  """Reads all files, and returns their record, ready for JSON; raises UserError if one cannot be read."""
+def record(files: Files) -> Record:
+  """Reads all files, and returns their record; raises UserError if one cannot be read."""
   before = stamps(files)  # a change while they are read then shows in the times
   digests = _digests(list(before))
-  for path, digest in digests.items():
+
+  def entry(path: pathlib.Path) -> Entry:
+    digest = digests[path]
     if digest is None:
       raise UserError(f"cannot be read any more, {path}; put the file back, and start again")
+    return Entry(str(path.absolute()), *before[path], digest)
+
   return {
-    field: {
-      name: {
-        "path": str(path.absolute()),
-        **dict(zip(_STAMP, before[path], strict=True)),
-        "sha256": digests[path],
-      }
-      for name, path in own.items()
-    }
-    for field, own in files.items()
-    if own
+    field: {name: entry(path) for name, path in own.items()} for field, own in files.items() if own
+  }
+
+
+def to_json(recorded: Record) -> dict[str, Any]:
+  """Returns a record for `from_json`."""
+  return {
+    field: {name: dataclasses.asdict(one) for name, one in own.items()}
+    for field, own in recorded.items()
+  }
+
+
+def from_json(content: Any) -> Record:
+  """Returns the record that `to_json` made into JSON; raises TypeError or AttributeError for anything else."""
+  return {
+    field: {name: Entry(**one) for name, one in own.items()} for field, own in content.items()
   }
 
 
@@ -135,10 +161,10 @@ def compare(files: Files, recorded: Record) -> list[Difference]:
     for name, path in own.items():
       if name not in known:
         found.append(Difference(field, name, path, "new"))
-      elif _stamp(path) != [known[name][part] for part in _STAMP]:
-        unsure.append((Difference(field, name, path, "changed"), known[name]["sha256"]))
+      elif _stamp(path) != known[name].stamp:
+        unsure.append((Difference(field, name, path, "changed"), known[name].sha256))
     found += [
-      Difference(field, name, pathlib.Path(known[name]["path"]), "gone")
+      Difference(field, name, pathlib.Path(known[name].path), "gone")
       for name in known
       if name not in own
     ]
@@ -155,22 +181,19 @@ def summary(recorded: Record) -> dict[str, str]:
   """Returns a digest for each field of a record: that of its file or, if it has several, of their names and digests."""
   digests = {}
   for field, files in recorded.items():
-    lines = [f"{one['sha256']}  {name}\n" for name, one in sorted(files.items())]
+    lines = [f"{one.sha256}  {name}\n" for name, one in sorted(files.items())]
     whole = hashlib.sha256("".join(lines).encode()).hexdigest()
-    digests[field] = whole if len(files) > 1 else next(iter(files.values()))["sha256"]
+    digests[field] = whole if len(files) != 1 else next(iter(files.values())).sha256
   return digests
 
 
-_STAMP = ("size", "mtime_ns", "ctime_ns")
-
-
-def _stamp(path: pathlib.Path) -> list[int]:
+def _stamp(path: pathlib.Path) -> Stamp:
   try:
     # The second time changes even if a program that writes the file sets the first one back.
     status = path.stat()
   except OSError:
-    return [-1, -1, -1]
-  return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return -1, -1, -1
+  return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _digests(paths: list[pathlib.Path]) -> dict[pathlib.Path, str | None]:

@@ -25,7 +25,7 @@ class Workdir:
   def __init__(self, path: pathlib.Path, config: ConfigDict):
     self.path = path
     self._config = config
-    self._stamps: dict[pathlib.Path, list[int]] = {}
+    self._stamps: dict[pathlib.Path, inputs.Stamp] = {}
 
   def __enter__(self) -> "Workdir":
     try:
@@ -69,7 +69,7 @@ class Workdir:
       if self._stamps.get(path, stamp) != stamp:
         raise UserError(f"the file was changed while the run began, {path}; start the run again")
     if jax.process_index() == 0:
-      self._write(check_inputs.FILE, inputs.record(files))
+      self._write(check_inputs.FILE, inputs.to_json(inputs.record(files)))
       self._write("config.json", json.loads(self._config.to_json_best_effort()))
 
   def result(self) -> dict | None:
