@@ -36,7 +36,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     UserError: no finished run, or an output that cannot be written.
   """
   saved = read_model(workdir)
-  check_model(saved.config, workdir, weights=True)
+  check_model(saved, workdir, weights=True)
   if config.export.output is None:
     raise UserError("mode = export needs --config.export.output, a directory")
   output = pathlib.Path(config.export.output).expanduser()

@@ -49,7 +49,7 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   """
   saved = read_model(workdir)
   # An alphabet's inputs need no rows but the trained ones.
-  check_model(saved.config, workdir, weights=saved.task.alphabet is None)
+  check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = _files(config)
   has_symbols = tasks.takes(saved.task.name, "symbols")

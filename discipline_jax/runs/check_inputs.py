@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from discipline_jax.errors import UserError
 from discipline_jax.runs import inputs
 from discipline_jax.runs.inputs import Difference, Files, Record
+from discipline_jax.runs.saved import Saved
 
 FILE = "inputs.json"
 
@@ -67,19 +68,22 @@ def check_stopped(
     )
 
 
-def check_model(config: ConfigDict, workdir: pathlib.Path, *, weights: bool) -> None:
+def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
   """Compares the files that using the model of a finished run reads again, as far as they are there.
 
   Args:
-    config: of the run.
+    saved: the model.
     workdir: of the run.
-    weights: whether the checkpoint's weights and the token map are read, and not only its config and tokenizer.
+    weights: whether the checkpoint's weights are read, and not only its config and tokenizer.
 
   Raises:
     UserError: a file has another content, or is new.
   """
   recorded = read(workdir)
-  files = inputs.find_for_model(config, recorded or {}, weights=weights)
+  files = inputs.find(saved.config, inputs.hub_directories(recorded or {}), weights=weights)
+  is_text = saved.task.alphabet is None  # the rows of an alphabet's symbols are saved
+  fields = ("model.checkpoint", "token_map.path") if is_text else ("model.checkpoint",)
+  files = {field: files.get(field, {}) for field in fields}
   if recorded is None:
     _say_unknown(files, workdir)
   else:

@@ -90,19 +90,6 @@ def find(
   }
 
 
-def find_for_model(config: ConfigDict, recorded: Record, *, weights: bool) -> Files:
-  """Returns the files of a finished fine-tuning that using its model reads again.
-
-  Args:
-    config: its config.
-    recorded: its record.
-    weights: whether the checkpoint's weights and the token map are read.
-  """
-  files = find(config, hub_directories(recorded), weights=weights)
-  fields = ("model.checkpoint", "token_map.path") if weights else ("model.checkpoint",)
-  return {field: files.get(field, {}) for field in fields}
-
-
 def hub_directories(recorded: Record) -> dict[str, pathlib.Path]:
   """Returns the directories of the recorded checkpoints that came from the hub, by field."""
   directories = {
