@@ -135,6 +135,19 @@ class TestFineTuning:
       assert code == 2
       assert f"{tmp_path}/glue_data/CoLA/train.tsv" in last_line(capsys)
 
+  def test_a_checkpoint_that_is_gone(self, state, text, tmp_path, capsys, caplog):
+    folder, arguments = text
+    workdir = opened(folder, state, tmp_path)
+    (folder / "model").rename(folder / "gone")
+    code = call(arguments, workdir, f"--config.data_dir={folder / 'data'}")
+    (folder / "gone").rename(folder / "model")
+    if state == "finished":
+      assert code == 0
+      assert "model.checkpoint: config.json is gone or cannot be read, and 2 more;" in caplog.text
+    else:
+      assert code == 2
+      assert f"error: no checkpoint directory {folder / 'model'}" in last_line(capsys)
+
   def test_a_run_of_an_older_version(self, state, text, tmp_path, caplog):
     folder, arguments = text
     workdir = opened(folder, state, tmp_path)

@@ -63,8 +63,8 @@ def check_stopped(
   gone = _refused(files, recorded, workdir)
   if gone and directories is not None:
     raise UserError(
-      f"{gone[0].field}: {_what_is_gone(gone[0])}, and the run in {workdir} began with it; put the file back, give"
-      " another --workdir, or delete that folder"
+      f"{gone[0].field}: {_what_is_gone(gone[0])}, and the run in {workdir} began with it; put the file"
+      " back"
     )
 
 

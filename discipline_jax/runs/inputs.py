@@ -69,21 +69,18 @@ def find(
     directories: directories of checkpoints by the field that names them, if they are known.
     weights: whether the weights of `model.checkpoint` count, too.
   """
-  found = (
-    {"corpus.path": _corpus_files(config), "corpus.vocabulary": {}}
-    if config.mode == "pretrain"
-    else {**_task_files(config), "token_map.path": _token_maps(config)}
-  )
   models = {
     "model.checkpoint": (config.model.checkpoint, weights and config.model.init != "scratch")
   }
-  if "corpus" in config:
+  if config.mode == "pretrain":
+    found = {"corpus.path": _corpus_files(config)}
     models["corpus.vocabulary"] = (config.corpus.vocabulary, False)
+  else:
+    found = {**_task_files(config), "token_map.path": _token_maps(config)}
   for field, (checkpoint, has_weights) in models.items():
     directory = directories.get(field) or (checkpoint and local_directory(checkpoint))
-    if directory:
-      files = checkpoint_files(directory, weights=has_weights)
-      found[field] = {file.name: file for file in files}
+    files = checkpoint_files(directory, weights=has_weights) if directory else []
+    found[field] = {file.name: file for file in files}
   return {
     field: {name: path for name, path in sorted(files.items()) if path.is_file()}
     for field, files in found.items()
