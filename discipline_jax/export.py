@@ -15,6 +15,7 @@ from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.programs.finetuning_plan import token_map
 from discipline_jax.programs.model import resolve_model
+from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.features import NUM_SPECIAL
 
@@ -35,6 +36,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     UserError: no finished run, or an output that cannot be written.
   """
   saved = read_model(workdir)
+  check_model(saved, workdir, weights=True)
   if config.export.output is None:
     raise UserError("mode = export needs --config.export.output, a directory")
   output = pathlib.Path(config.export.output).expanduser()

@@ -92,6 +92,7 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
   return {
     **envelope(config, started),
     **finished,
+    "inputs": run.input_digests(),
     "examples_per_second": None if math.isnan(rate) else rate,
   }
 

@@ -18,6 +18,7 @@ from discipline_jax.models.initialise import SubTable, word_embeddings
 from discipline_jax.programs.evaluation import compute_outputs, place_samples
 from discipline_jax.programs.finetuning_plan import token_map
 from discipline_jax.programs.model import Model, resolve_model
+from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.examples import Example
@@ -47,6 +48,8 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     UserError: no finished run, or a table that its task cannot read, with file and line.
   """
   saved = read_model(workdir)
+  # An alphabet's inputs need no rows but the trained ones.
+  check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = _files(config)
   has_symbols = tasks.takes(saved.task.name, "symbols")

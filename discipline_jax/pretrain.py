@@ -47,15 +47,14 @@ def pretrain(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
     workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, steps/, result.json.
     dry_run: only say what would run.
   """
-  mesh = mesh_of(config)
-  check(config, mesh, jax.process_count())
-  description = format_rows(describe(config, mesh) | {"workdir": str(workdir)})
   if dry_run:
-    print(description)
+    print(_description(config, mesh_of(config), workdir))
     return
   run = Workdir(workdir, config)
   result = run.result()
   if result is None:
+    mesh = mesh_of(config)
+    description = _description(config, mesh, workdir)
     prepared = prepare_everywhere(config)
     if jax.process_index() == 0:
       print(f"{format_rows(summary(prepared))}\n{description}", file=sys.stderr)
@@ -64,6 +63,11 @@ def pretrain(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
       run.write_result(result)
   if jax.process_index() == 0:
     print(format_rows(runs_describe.pretrained(result)))
+
+
+def _description(config: ConfigDict, mesh: Mesh, workdir: pathlib.Path) -> str:
+  check(config, mesh, jax.process_count())
+  return format_rows(describe(config, mesh) | {"workdir": str(workdir)})
 
 
 def _train(
@@ -117,6 +121,7 @@ def _train(
     "objective": config.objective.kind,
     "network": program.model_config.summary,
     "commit": program.commit,
+    "inputs": run.input_digests(),
     "steps": program.num_steps,
     "kept_steps": list(kept),
     "validation": measured,

@@ -23,6 +23,7 @@ class TestOutputs:
       "mode",
       "identity",
       "commit",
+      "inputs",
       "task",
       "metric",
       "model",

@@ -6,6 +6,7 @@ import re
 from absl import logging
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.weights import weight_files
 
 KEPT = "steps"  # folder in a pre-training's workdir, with one checkpoint for each kept step
 CORPUS_RECORD = (
@@ -50,6 +51,11 @@ def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = Tru
       f"model.revision = {revision!r} is only for models of the Hugging Face hub, but {checkpoint} is a local"
       " directory; leave model.revision unset"
     )
+  workdir = pathlib.Path(checkpoint).expanduser()
+  if kept_steps(workdir) and not (workdir / "result.json").is_file():
+    logging.warning(
+      "The pre-training in %s is not finished; using its step %s", workdir, local.name
+    )
   return local
 
 
@@ -65,6 +71,20 @@ def _revision(checkpoint: str, own: str, given: str | None) -> str | None:
     f"model.checkpoint = {checkpoint!r} has another revision than model.revision = {given!r}; leave model.revision"
     " unset"
   )
+
+
+def local_directory(checkpoint: str) -> pathlib.Path | None:
+  """Returns the local directory that `checkpoint` names, or None if it is gone or an id of the hub."""
+  try:
+    return _local(checkpoint)
+  except UserError:
+    return None
+
+
+def checkpoint_files(directory: pathlib.Path, *, weights: bool) -> list[pathlib.Path]:
+  """Returns the files of a checkpoint that are read: its config, its tokenizer and, if asked for, its weights."""
+  files = {file for pattern in _HUB_FILES for file in directory.glob(pattern)}
+  return sorted(files | {*weight_files(directory)} if weights else files)
 
 
 def hub_commit(directory: pathlib.Path) -> str | None:
@@ -89,10 +109,7 @@ def _local(checkpoint: str) -> pathlib.Path | None:
   """Returns the local directory that `checkpoint` names, or None if it can only be an id of the hub."""
   path = pathlib.Path(checkpoint).expanduser()
   if kept_steps(path):
-    last = kept_steps(path)[-1]
-    if not (path / "result.json").is_file():
-      logging.warning("The pre-training in %s is not finished; using its step %d", path, last)
-    return path / KEPT / str(last)
+    return path / KEPT / str(kept_steps(path)[-1])
   if path.is_dir():
     return path
   workdir, _, step = checkpoint.rpartition("@")

@@ -64,6 +64,18 @@ def open_weights(directory: pathlib.Path) -> Weights:
   return _unwrapped(weights, path)
 
 
+def weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the files that `open_weights` reads, as far as they are there; it reports what is wrong with them."""
+  present = [directory / name for name in _FILES if (directory / name).is_file()][:1]
+  if not present or not present[0].name.endswith(".index.json"):
+    return present
+  try:
+    shards = set(json.loads(present[0].read_text(encoding="utf-8"))["weight_map"].values())
+    return present + [directory / shard for shard in shards if (directory / shard).is_file()]
+  except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    return present
+
+
 def _why_none(directory: pathlib.Path) -> str:
   """Returns the message for a directory without weights that can be read."""
   files = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []

@@ -1,6 +1,7 @@
 """The programs of a fine-tuning on a mesh: abstract or running, but without a workdir and without writing a file."""
 
 import functools
+import pathlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -72,6 +73,12 @@ class Finetuning:
     states = [self._abstract_state(group) for group in self.groups]
     bests = [place(self.mesh, jax.eval_shape(first_best, state)) for state in states]
     return {"states": states, "bests": bests}
+
+  @property
+  def directories(self) -> dict[str, pathlib.Path]:
+    """The directory of the pre-trained model, by the field of the config that names it."""
+    checkpoint = self.plan.model.checkpoint
+    return {} if checkpoint is None else {"model.checkpoint": checkpoint}
 
   @functools.cached_property
   def schedule(self) -> Callable[[int], Any]:

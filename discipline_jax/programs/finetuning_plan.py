@@ -4,7 +4,6 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
-import os
 import pathlib
 
 import numpy as np
@@ -88,7 +87,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     download: first download the missing files of the task that are public.
   """
   _check(config)
-  folder = data_directory(config)
+  folder = tasks.data_directory(config)
   if download:
     tasks.fetch(config.task.name, folder, config.task)
   task = tasks.get(config.task.name, folder, config.task)
@@ -140,13 +139,6 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   )
   _check_selection(plan)
   return plan
-
-
-def data_directory(config: ConfigDict) -> pathlib.Path:
-  """Returns `config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax."""
-  return pathlib.Path(
-    config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
-  ).expanduser()
 
 
 def check_training(config: ConfigDict) -> None:

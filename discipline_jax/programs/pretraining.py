@@ -1,6 +1,8 @@
 """The programs of a pre-training on a mesh: abstract or running, but without a workdir and without writing a file."""
 
+import contextlib
 import functools
+import pathlib
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any
@@ -15,10 +17,11 @@ from ml_collections import ConfigDict
 from discipline_jax import models
 from discipline_jax.corpora.prepared import Prepared
 from discipline_jax.corpora.records import Records
+from discipline_jax.errors import UserError
 from discipline_jax.models.functional import PretrainingForward, pretraining_function
 from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.initialise import abstract_params, initial_params
-from discipline_jax.models.locate import hub_commit
+from discipline_jax.models.locate import hub_commit, resolve
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.programs.pretraining_plan import Phase, masking, model_parts, phases
 from discipline_jax.training.objectives import (
@@ -71,6 +74,16 @@ class Pretraining:
   def schedule(self) -> Callable[[int], Any]:
     """The learning rate by the number of updates made."""
     return jax.jit(make_schedule(self.config.train, self.num_steps))
+
+  @property
+  def directories(self) -> dict[str, pathlib.Path]:
+    """The directories of the pre-trained models that are read, by the field of the config that names them."""
+    found = {} if self._checkpoint is None else {"model.checkpoint": self._checkpoint}
+    vocabulary = self.config.corpus.vocabulary
+    with contextlib.suppress(UserError):  # a prepared corpus may not need it
+      if vocabulary is not None:
+        found["corpus.vocabulary"] = resolve(vocabulary, weights=False)
+    return found
 
   @property
   def commit(self) -> str | None:

@@ -1,5 +1,6 @@
 """Begins a run: a new one from its first state, a stopped one from its last checkpoint."""
 
+import pathlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
@@ -20,10 +21,14 @@ class Program(Protocol):
 
   Attributes:
     state: shapes, dtypes and shardings of the state that a checkpoint holds.
+    directories: directories of the pre-trained models that are read, by the field of the config that names them.
   """
 
   @property
   def state(self) -> Any: ...
+
+  @property
+  def directories(self) -> Mapping[str, pathlib.Path]: ...
 
   def lower(self, first_step: int = 0) -> Mapping[int, jax.stages.Lowered]:
     """Lowers the training steps of the updates that follow `first_step`."""
@@ -46,10 +51,13 @@ def begin(program: Program, run: Workdir) -> tuple[Checkpoints, int, Any]:
     run: its workdir, entered.
 
   Raises:
-    UserError: weights or checkpoints that cannot be read, or checkpoints of a run without a config.
+    UserError: weights or checkpoints that cannot be read, checkpoints of a run without a config, or input files that
+      are not those with which the run began.
   """
   folder = run.path / "checkpoints"
   is_claimed = run.is_claimed()
+  if is_claimed:
+    run.check_inputs(program.directories)
   if jax.process_count() > 1:  # the first process decides, so that all of them do the same things
     is_claimed = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_claimed)))
   if not is_claimed:
@@ -63,7 +71,7 @@ def begin(program: Program, run: Workdir) -> tuple[Checkpoints, int, Any]:
     background.shutdown(wait=False)
     state = program.start()
     compilation.result()
-    run.claim()
+    run.claim(program.directories)
     return Checkpoints(folder), 0, state
   checkpoints = Checkpoints(folder)
   try:

@@ -1,7 +1,8 @@
-"""A run's directory: which run owns it, whether the run is finished, and its two JSON files."""
+"""A run's directory: which run owns it, whether the run is finished, and its three JSON files."""
 
 import json
 import pathlib
+from collections.abc import Mapping
 
 import jax
 from ml_collections import ConfigDict
@@ -9,6 +10,7 @@ from ml_collections import ConfigDict
 from discipline_jax.errors import UserError
 from discipline_jax.files.locks import lock
 from discipline_jax.files.whole_files import whole_file
+from discipline_jax.runs import check_inputs, inputs
 from discipline_jax.runs.identity import first_difference
 
 
@@ -17,12 +19,13 @@ class Workdir:
 
   Raises:
     UserError: on entering, if another process works in it or it cannot be written; from every method, if it belongs to
-      another run.
+      a run with another config; from those that say so, also if it belongs to one with other input files.
   """
 
   def __init__(self, path: pathlib.Path, config: ConfigDict):
     self.path = path
     self._config = config
+    self._stamps: dict[pathlib.Path, inputs.Stamp] = {}
 
   def __enter__(self) -> "Workdir":
     try:
@@ -50,20 +53,62 @@ class Workdir:
     self._check_owner()
     return (self.path / "config.json").exists()
 
-  def claim(self) -> None:
-    """Writes config.json, which makes the directory this run's; does nothing if it is already."""
-    if not self.is_claimed():
+  def claim(self, directories: Mapping[str, pathlib.Path]) -> None:
+    """Writes inputs.json and config.json, which make the directory this run's; does nothing if it is already.
+
+    Args:
+      directories: directories of the checkpoints that the run reads, by the field of the config that names them.
+
+    Raises:
+      UserError: an input file has changed since `result` was called, so that it is not clear what was read.
+    """
+    if self.is_claimed():
+      return
+    files = inputs.find(self._config, directories)
+    for path, stamp in inputs.stamps(files).items():
+      if self._stamps.get(path, stamp) != stamp:
+        raise UserError(f"the file was changed while the run began, {path}; start the run again")
+    if jax.process_index() == 0:
+      self._write(check_inputs.FILE, inputs.to_json(inputs.record(files)))
       self._write("config.json", json.loads(self._config.to_json_best_effort()))
 
   def result(self) -> dict | None:
-    """Returns the result of the finished run, or None."""
-    self._check_owner()
+    """Returns the result of the finished run, or None; compares the input files that are there.
+
+    Raises:
+      UserError: the run began with other input files.
+    """
     path = self.path / "result.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if path.exists():
+      self._check_owner()
+      check_inputs.check_finished(self._config, self.path)
+      return json.loads(path.read_text(encoding="utf-8"))
+    if self.is_claimed():
+      check_inputs.check_stopped(self._config, self.path)
+    elif not self._stamps:
+      self._stamps = inputs.stamps(inputs.find(self._config, {}))
+    return None
+
+  def check_inputs(self, directories: Mapping[str, pathlib.Path]) -> None:
+    """Compares all input files of a run that goes on, after they were read.
+
+    Args:
+      directories: see `claim`.
+
+    Raises:
+      UserError: the run began with other input files.
+    """
+    check_inputs.check_stopped(self._config, self.path, directories)
+
+  def input_digests(self) -> dict[str, str] | None:
+    """Returns a digest for each field that names input files; None if a version that kept none began the run."""
+    recorded = check_inputs.read(self.path)
+    return None if recorded is None else inputs.summary(recorded)
 
   def write_result(self, result: dict) -> None:
     """Writes result.json, which marks the run as finished."""
-    self._write("result.json", result)
+    if jax.process_index() == 0:
+      self._write("result.json", result)
 
   def _check_owner(self) -> None:
     path = self.path / "config.json"
@@ -84,7 +129,5 @@ class Workdir:
       )
 
   def _write(self, name: str, content: dict) -> None:
-    if jax.process_index() != 0:
-      return
     with whole_file(self.path / name, text=True) as file:
       file.write(json.dumps(content, indent=2) + "\n")

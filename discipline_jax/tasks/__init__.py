@@ -1,8 +1,9 @@
 """The tasks, by name."""
 
 import dataclasses
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ml_collections import ConfigDict
 
@@ -74,6 +75,13 @@ _TASKS: dict[str, _Entry] = {
 }
 
 
+def data_directory(config: ConfigDict) -> pathlib.Path:
+  """Returns `config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax."""
+  return pathlib.Path(
+    config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
+  ).expanduser()
+
+
 def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = None) -> Task:
   """Returns the task of a name over the files below `data_dir`; samples are only read by its `read`.
 
@@ -100,6 +108,14 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
 def takes(name: str, option: str) -> bool:
   """Returns whether a task takes an option of a config's `task` that not all tasks take."""
   return option in _entry(name).options
+
+
+def files(name: str, data_dir: pathlib.Path, options: ConfigDict) -> Sequence[pathlib.Path]:
+  """Returns the files that a task reads; only those that name the others if these cannot be read."""
+  try:
+    return get(name, data_dir, options).files
+  except UserError:
+    return _entry(name).index(data_dir)
 
 
 def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:

@@ -80,7 +80,7 @@ def part_files(path: str) -> dict[str, pathlib.Path]:
   """Returns the files of a `task.path`: `all`, or one for each part if the path holds `{split}`.
 
   In place of `validation` a name may have `val`, and so on, as the values of `task.splits`. A part without a file has
-  the name that it should have; `test` may be missing.
+  the name that it should have; `test` is left out if it has none.
 
   Raises:
     UserError: two files for one part.
@@ -99,9 +99,6 @@ def part_files(path: str) -> dict[str, pathlib.Path]:
       )
     if found or part != "test":
       files[part] = found[0] if found else pathlib.Path(names[0])
-  if "test" not in files:
-    name = str(whole).replace("{split}", "test")
-    logging.warning("no file %s: the validation part is the test", name)
   return files
 
 
@@ -122,6 +119,9 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   """
   files = part_files(path)
   _check_fields(form, files, path)
+  if files.keys() == {"train", "validation"}:
+    name = str(pathlib.Path(path).expanduser()).replace("{split}", "test")
+    logging.warning("no file %s: the validation part is the test", name)
   header_form = HeaderForm(form.label_separator, form.label_pattern)
   tables = {
     part: read_table(
