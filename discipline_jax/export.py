@@ -116,6 +116,7 @@ def _of_symbols(saved: Saved, replica: int, model: Model, table: np.ndarray) -> 
   tokenizer = symbol_tokenizer(
     {special["mask"]: model.vocabulary.mask_id, **ids},
     special,
+    len(whole),
     kind=kind,
     k=form.k,
     # Tasks with an alphabet of their own read letters in any case.

@@ -49,7 +49,7 @@ def shared() -> pathlib.Path:
   return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def testdata() -> pathlib.Path:
   return TESTDATA
 

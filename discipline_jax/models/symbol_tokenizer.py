@@ -26,6 +26,7 @@ _INTEGERS = (
 def symbol_tokenizer(
   ids: Mapping[str, int],
   special: Mapping[str, str],
+  size: int,
   *,
   kind: str,
   k: int,
@@ -41,6 +42,7 @@ def symbol_tokenizer(
   Args:
     ids: the id of each symbol and each special token; symbols may have that of the unknown token.
     special: the special token of each of the roles pad, unk, cls, sep and mask.
+    size: number of tokens; those that have no name get one that no text can have.
     kind: how a text writes symbols: `characters`, `words` with blanks between them, `integers` with blanks or commas,
       or `kmers`, each k letters in a row. Blanks between characters, and between the letters of k-mers, are left out.
     k: the letters of a k-mer.
@@ -51,7 +53,7 @@ def symbol_tokenizer(
   """
   unknown = special["unk"]
   known = {name: i for name, i in ids.items() if i != ids[unknown] or name == unknown}
-  tokenizer = Tokenizer(models.WordLevel(_without_holes(known), unk_token=unknown))
+  tokenizer = Tokenizer(models.WordLevel(_without_holes(known, size), unk_token=unknown))
   steps = [Replace(Regex(pattern), text) for pattern, text in _INTEGERS if kind == "integers"]
   if is_upper:
     steps += [
@@ -77,10 +79,9 @@ def symbol_tokenizer(
   return tokenizer
 
 
-def _without_holes(ids: Mapping[str, int]) -> dict[str, int]:
-  """Returns the ids with a name for each number in between; no text has it as a symbol, because it has blanks."""
-  taken = set(ids.values())
-  free = (i for i in range(max(taken)) if i not in taken)
+def _without_holes(ids: Mapping[str, int], size: int) -> dict[str, int]:
+  """Returns the ids with a name for each other one below `size`; it has blanks, so that no text has it as a symbol."""
+  free = {*range(size)} - {*ids.values()}
   return {**{f"[unused row {i}]": i for i in free}, **ids}
 
 
