@@ -49,7 +49,7 @@ def shared() -> pathlib.Path:
   return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def testdata() -> pathlib.Path:
   return TESTDATA
 
