@@ -1,31 +1,53 @@
-"""Exports the model of a finished fine-tuning in Hugging Face's format."""
+"""Exports the model of a finished fine-tuning in Hugging Face's format, with a tokenizer for its sequences."""
 
+import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 
 import jax
+import numpy as np
 from absl import logging
 from flax import nnx
+from jaxtyping import Float
 from ml_collections import ConfigDict
+from tokenizers import Tokenizer
 
-from discipline_jax import models
+from discipline_jax import models, tasks
 from discipline_jax.errors import UserError
-from discipline_jax.files.whole_files import whole_file
-from discipline_jax.models.heads import encoder_of
+from discipline_jax.models.initialise import word_embeddings
+from discipline_jax.models.symbol_tokenizer import symbol_tokenizer, tokenizer_files
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.programs.finetuning_plan import token_map
-from discipline_jax.programs.model import resolve_model
+from discipline_jax.programs.model import Model, resolve_model
 from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.features import NUM_SPECIAL
 
 
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+  """How the inputs of an exported model are made.
+
+  Attributes:
+    table: its embedding table, in which the row of each token stands at the token's id.
+    ids: the id of each special token and symbol; of text, of each id of the tokenizer, which is the same id.
+    special: the special token of each role.
+    tokenizer: the tokenizer that gives these ids.
+  """
+
+  table: Float[np.ndarray, "vocab hidden"]
+  ids: dict[str, int] | list[int]
+  special: Mapping[str, str]
+  tokenizer: Tokenizer
+
+
 def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
   """Writes a directory that transformers opens: `config.json`, `model.safetensors`, tokenizer, and `input_ids.json`.
 
-  If the run has several replicas, the one that is best on validation is exported. Its trained rows are put back into
-  the whole embedding table. `input_ids.json` holds the token map: the id that the run has for each special token and
-  each symbol of its alphabet or, if the task is on text, for each id of the tokenizer.
+  If the run has several replicas, the one that is best on validation is exported. The token map is worked into the
+  embedding table: a token keeps its id, and has the row that the run gave it. So the tokenizer needs no map, and no
+  symbol has the id of padding. For symbols, the tokenizer is made here; for text, it is the model's.
 
   Args:
     config: `export.output` is taken from it; everything else is the run's.
@@ -50,28 +72,129 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   if dry_run:
     print(summary)
     return
+  params = saved.whole_params(replica, model.checkpoint, model.config)
+  table = word_embeddings(params)["weight"]
+  inputs = (_of_text if saved.task.alphabet is None else _of_symbols)(saved, replica, model, table)
+  word_embeddings(params)["weight"] = inputs.table
+  model_config = _with_padding(params, model.config, model.vocabulary.pad_id)
   build = saved.task.answer.head.build
-  model_config = model.config
   graph, state = nnx.split(nnx.eval_shape(lambda: build(model_config, rngs=nnx.Rngs(0))))
-  params = saved.whole_params(replica, model.checkpoint, model_config)
   nnx.replace_by_pure_dict(state, jax.tree.map(jax.numpy.asarray, params))
-  network = nnx.merge(graph, state)
-  encoder_of(network).source = model.checkpoint
-  models.save(network, output, labels=saved.task.answer.labels)
-  with whole_file(output / "input_ids.json", text=True) as file:
-    content = _input_ids(saved, replica, model.vocabulary)
-    file.write(json.dumps(content, ensure_ascii=False) + "\n")
+  files = tokenizer_files(
+    inputs.tokenizer,
+    inputs.special,
+    max_length=saved.inputs.max_length,
+    has_segments=model_config.type_vocab_size > 1,
+  )
+  files["input_ids.json"] = json.dumps(inputs.ids, ensure_ascii=False) + "\n"
+  models.save(nnx.merge(graph, state), output, labels=saved.task.answer.labels, tokenizer=files)
   logging.info("%s", summary)
   print(summary)
 
 
-def _input_ids(saved: Saved, replica: int, vocabulary: Vocabulary) -> dict[str, int] | list[int]:
-  alphabet, symbol_ids = saved.task.alphabet, saved.inputs.symbol_ids
-  if alphabet is None:
-    return token_map(
-      saved.config, saved.result["token_map"], vocabulary, symbol_ids, replica
-    ).tolist()
-  _, rows, lookup = saved.weights(saved.inputs.seeds[replica])
-  names = [vocabulary.tokens[i] for i in symbol_ids[:NUM_SPECIAL]] + [*alphabet.symbols]
-  names += [vocabulary.tokens[vocabulary.unk_id]] * alphabet.is_open
-  return dict(zip(names, rows[lookup].tolist(), strict=True))
+def _of_text(saved: Saved, replica: int, model: Model, table: np.ndarray) -> _Inputs:
+  """Returns the table in which each token of a text has the row that the token map gives it."""
+  vocabulary = model.vocabulary
+  assert vocabulary.tokenizer is not None  # the run has used it
+  rows = token_map(
+    saved.config, saved.result["token_map"], vocabulary, saved.inputs.symbol_ids, replica
+  )
+  table = np.concatenate([table[rows], table[len(rows) :]])
+  ids = np.arange(len(rows)).tolist()
+  return _Inputs(table, ids, vocabulary.special, vocabulary.tokenizer)
+
+
+def _of_symbols(saved: Saved, replica: int, model: Model, table: np.ndarray) -> _Inputs:
+  """Returns the table in which each symbol has the row that training gave it, and a tokenizer of the symbols."""
+  alphabet = saved.task.alphabet
+  assert alphabet is not None
+  special = _special_names(model.vocabulary, saved)
+  ids, rows = _symbol_ids(saved, replica, model.vocabulary, special, len(table))
+  whole = np.pad(table, ((0, max(0, max(rows) + 1 - len(table))), (0, 0)))
+  whole[list(rows)] = table[list(rows.values())]
+  has_options = tasks.takes(saved.task.name, "symbols")
+  form = saved.config.task
+  kind = form.symbols if has_options else alphabet.spelling
+  tokenizer = symbol_tokenizer(
+    {special["mask"]: model.vocabulary.mask_id, **ids},
+    special,
+    len(whole),
+    kind=kind,
+    k=form.k,
+    # Tasks with an alphabet of their own read letters in any case.
+    is_upper=form.case == "upper" if has_options else kind == "characters",
+    aliases=alphabet.aliases,
+    max_length=saved.inputs.max_length,
+    add_special_tokens=saved.task.add_special_tokens,
+  )
+  return _Inputs(whole, ids, special, tokenizer)
+
+
+def _special_names(vocabulary: Vocabulary, saved: Saved) -> dict[str, str]:
+  """Returns the special tokens; one that is spelt like a symbol gets further brackets.
+
+  PLUS-TFM's unknown token is the symbol X itself.
+  """
+  alphabet = saved.task.alphabet
+  assert alphabet is not None
+  ids = dict(zip(alphabet.symbols, saved.inputs.symbol_ids[NUM_SPECIAL:].tolist(), strict=False))
+  special = {}
+  for role, name in vocabulary.special.items():
+    while name in ids and not (role == "unk" and ids[name] == vocabulary.unk_id):
+      name = f"[{name}]"
+    special[role] = name
+  return special
+
+
+def _symbol_ids(
+  saved: Saved, replica: int, vocabulary: Vocabulary, special: Mapping[str, str], size: int
+) -> tuple[dict[str, int], dict[int, int]]:
+  """Returns the id of each special token and symbol in the exported table, and for these ids the rows of the run.
+
+  Symbols keep the ids of the run. But symbols that training did not see have the unknown token's, as their rows are,
+  and a symbol whose id is also that of another symbol or of a special token gets a new one behind the table.
+
+  Args:
+    saved, replica, vocabulary: the run's.
+    special: the special token of each role.
+    size: number of rows of the run's table.
+  """
+  alphabet = saved.task.alphabet
+  assert alphabet is not None
+  _, numbers, lookup = saved.weights(saved.inputs.seeds[replica])
+  old_ids, old_rows = saved.inputs.symbol_ids.tolist(), numbers[lookup].tolist()
+  ids = dict(zip((special[role] for role in ("pad", "cls", "sep")), old_ids, strict=False))
+  rows = dict(zip(old_ids[:NUM_SPECIAL], old_rows, strict=False))
+  unknown_row = None
+  if alphabet.is_open:
+    unknown_row = rows[vocabulary.unk_id] = old_rows[-1]
+  taken = {*rows, vocabulary.mask_id, vocabulary.unk_id}
+  for symbol, i, row in zip(
+    alphabet.symbols, old_ids[NUM_SPECIAL:], old_rows[NUM_SPECIAL:], strict=False
+  ):
+    if i == vocabulary.unk_id or row == unknown_row:
+      i = vocabulary.unk_id
+    elif i in taken:
+      i = max(size, max(taken) + 1)
+    ids[symbol], rows[i] = i, row
+    taken.add(i)
+  ids.setdefault(special["unk"], vocabulary.unk_id)
+  return ids, rows
+
+
+def _with_padding(params: dict, config: models.ModelConfig, pad_id: int) -> models.ModelConfig:
+  """Returns the sizes with the padding token that the tokenizer has.
+
+  RoBERTa counts positions from the id of padding, so the rows of its position table are moved in `params`.
+  """
+  shift = pad_id - config.pad_token_id
+  config = dataclasses.replace(
+    config, pad_token_id=pad_id, vocab_size=len(word_embeddings(params)["weight"])
+  )
+  if shift == 0 or config.model_type != "roberta":
+    return config
+  positions = params["base_model"]["embeddings"]["position_embeddings"]
+  table = np.asarray(positions["weight"])
+  before = np.zeros((max(0, shift), table.shape[1]), table.dtype)
+  positions["weight"] = np.concatenate([before, table[max(0, -shift) :]])
+  return dataclasses.replace(config, max_position_embeddings=len(positions["weight"]))

@@ -5,7 +5,6 @@ import json
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from safetensors.numpy import load_file
 from scipy.special import softmax
 
@@ -14,7 +13,6 @@ from discipline_jax.main import main
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs.saved import read_model
-from tests.testdata.small_files import write_data, write_model
 from tests.whole_runs import CONFIG, one_device
 
 
@@ -61,57 +59,25 @@ def test_symbols(uninterrupted, tmp_path):
     np.testing.assert_allclose(softmax(model(inputs)[0]), expected, atol=1e-6)
 
 
-def test_rows_that_were_not_trained_are_what_the_run_began_with(uninterrupted, tmp_path):
+def test_the_table_has_the_trained_row_of_each_symbol_at_its_id(uninterrupted, tmp_path):
   workdir, _, _ = uninterrupted
   assert export(workdir, tmp_path) == 0
   saved = read_model(workdir)
   seed = saved.inputs.seeds[saved.best]
   plan = make_plan(saved.config)
   head = plan.task.answer.head
-  before = word_embeddings(initial_params("scratch", plan.model.config, head, None, seed))
+  before = word_embeddings(initial_params("scratch", plan.model.config, head, None, seed))["weight"]
+  params, _, lookup = saved.weights(seed)
+  trained = word_embeddings(params)["weight"][lookup]
   after = load_file(tmp_path / "model.safetensors")["bert.embeddings.word_embeddings.weight"]
-  trained = plan.sub_tables[saved.best].rows
-  others = np.setdiff1d(np.arange(64), trained)
-  np.testing.assert_array_equal(after[others], before["weight"][others])
-  assert not np.array_equal(after[trained], before["weight"][trained])
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-  """A finished run on texts, whose tokens are moved."""
-  folder = tmp_path_factory.mktemp("texts")
-  write_data(folder)
-  write_model(folder / "model")
-  with one_device():
-    assert main(
-      [
-        *("main", "--config=glue_cola", f"--config.data_dir={folder}", f"--workdir={folder / 'run'}"),
-        *(f"--config.model.checkpoint={folder / 'model'}", "--config.model.init=scratch"),
-        *("--config.replicas=1", "--config.train.steps=2", "--config.train.batch_size=8"),
-        "--config.train.learning_rate=0.01",
-      ]
-    ) == 0  # fmt: skip
-  return folder
-
-
-def test_text(texts, tmp_path):
-  assert export(texts / "run", tmp_path / "out") == 0
-  for name in ("tokenizer.json", "vocab.txt"):
-    if (texts / "model" / name).exists():
-      assert (tmp_path / "out" / name).read_bytes() == (texts / "model" / name).read_bytes()
-  sentences = ["the cat sat on the mat", "dogs"]
-  (tmp_path / "new.tsv").write_text("sentence\n" + "\n".join(sentences) + "\n")
-  column = "--config.task.sequence_column=sentence"
-  rows = predict(texts / "run", tmp_path / "new.tsv", tmp_path / "new.csv", column)
-  table = np.array(json.loads((tmp_path / "out" / "input_ids.json").read_text()))
-  import tokenizers
-
-  tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
-  model = models.load(str(tmp_path / "out"), models.Classifier(2))
-  for sentence, row in zip(sentences, rows, strict=True):
-    ids = jnp.asarray(table[tokenizer.encode(sentence).ids])[None]
-    expected = [float(row["p_0"]), float(row["p_1"])]
-    np.testing.assert_allclose(softmax(model(ids)[0]), expected, atol=1e-6)
+  ids = json.loads((tmp_path / "input_ids.json").read_text())
+  symbols = ["[PAD]", "[CLS]", "[SEP]", *plan.task.alphabet.symbols]
+  np.testing.assert_array_equal(after[[ids[symbol] for symbol in symbols]], trained)
+  # Other rows are what the run began with, also those that symbols had in the run.
+  others = np.setdiff1d(np.arange(64), [*ids.values()])
+  others = np.append(others, ids["[UNK]"])
+  np.testing.assert_array_equal(after[others], before[others])
+  assert np.isin(plan.sub_tables[saved.best].rows, others).any()
 
 
 def test_mistakes_are_one_line(uninterrupted, tmp_path, capsys):

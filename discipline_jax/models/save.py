@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +43,7 @@ _TOKENIZER_FILES = (
   "added_tokens.json",
   "spiece.model",
   "sentencepiece.bpe.model",
+  "input_ids.json",  # only exported models have it
 )
 _DTYPES = (jnp.float32, jnp.bfloat16)
 
@@ -52,6 +54,7 @@ def save(
   *,
   dtype: DTypeLike = jnp.float32,
   labels: tuple[str, ...] = (),
+  tokenizer: Mapping[str, str] | None = None,
 ) -> None:
   """Writes `config.json`, `model.safetensors`, and the tokenizer files of the checkpoint that the model came from.
 
@@ -63,6 +66,7 @@ def save(
     directory: where to write. It is made if it does not exist; a checkpoint in it is replaced.
     dtype: dtype of the weights on disk, float32 or bfloat16.
     labels: names of a classifier's classes; empty means `LABEL_0`, `LABEL_1` and so on.
+    tokenizer: the text of each file of the tokenizer; None copies the files of the checkpoint.
 
   Raises:
     UserError: the directory cannot be written.
@@ -86,7 +90,12 @@ def save(
     directory.mkdir(parents=True, exist_ok=True)
     with whole_file(directory / "model.safetensors") as file:
       file.write(serialize(tensors, metadata={"format": "pt"}))
-    _copy_tokenizer(encoder.source, directory)
+    _write_tokenizer(
+      _tokenizer_of(encoder.source)
+      if tokenizer is None
+      else {name: text.encode() for name, text in tokenizer.items()},
+      directory,
+    )
     with whole_file(directory / "config.json", text=True) as file:
       file.write(json.dumps(config, indent=2, sort_keys=True) + "\n")
   except OSError as error:
@@ -95,13 +104,20 @@ def save(
     ) from None
 
 
-def _copy_tokenizer(source: pathlib.Path | None, directory: pathlib.Path) -> None:
-  """Copies the tokenizer files of `source`, and deletes those that it lacks, since they belong to another model."""
+def _tokenizer_of(source: pathlib.Path | None) -> dict[str, bytes]:
+  """Returns the content of the tokenizer files of a checkpoint, if there is one."""
+  if source is None:
+    return {}
+  paths = [source / name for name in _TOKENIZER_FILES]
+  return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+
+def _write_tokenizer(files: Mapping[str, bytes], directory: pathlib.Path) -> None:
+  """Writes the files of a tokenizer, and deletes others that it lacks, since they belong to another model."""
   for name in _TOKENIZER_FILES:
-    if source is not None and (source / name).is_file():
-      content = (source / name).read_bytes()
+    if name in files:
       with whole_file(directory / name) as file:
-        file.write(content)
+        file.write(files[name])
     else:
       (directory / name).unlink(missing_ok=True)
 
@@ -134,7 +150,10 @@ def _labels(model: nnx.Module, labels: tuple[str, ...]) -> dict:
   names = labels or tuple(f"LABEL_{i}" for i in range(model.num_labels))
   if len(names) != model.num_labels:
     raise ValueError(f"{len(names)} labels for {model.num_labels} outputs")
-  kind = {"problem_type": "regression"} if model.num_labels == 1 else {}
+  kind = {}
+  if isinstance(model, SequenceClassifier):
+    is_value = model.num_labels == 1
+    kind["problem_type"] = "regression" if is_value else "single_label_classification"
   return {
     "id2label": {str(i): name for i, name in enumerate(names)},
     "label2id": {name: i for i, name in enumerate(names)},

@@ -14,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.special_tokens import FAMILIES, ROLES, find_special_tokens
+from discipline_jax.models.symbol_tokenizer import lift_limit
 
 _BERT = FAMILIES[0]
 NUM_SPECIAL_TOKENS = len(ROLES)
@@ -75,6 +76,11 @@ class Vocabulary:
     pieces = self.encode(symbol)
     known = len(pieces) == 1 and pieces[0] != self.unk_id
     return pieces[0] if known else self._entries.get(symbol, self.unk_id)
+
+  @property
+  def special(self) -> dict[str, str]:
+    """Returns the special token of each role."""
+    return {role: self.tokens[getattr(self, f"{role}_id")] for role in ROLES}
 
   @functools.cached_property
   def _entries(self) -> dict[str, int]:
@@ -209,6 +215,7 @@ def _read_tokenizer(directory: pathlib.Path, _: int | None) -> Tokenizer | None:
     raise UserError(f"not a tokenizer ({error}), {path}; download the checkpoint again") from None
   tokenizer.no_padding()  # some published tokenizers pad and truncate to the lengths of one task
   tokenizer.no_truncation()
+  lift_limit(tokenizer)
   return tokenizer
 
 
