@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
 from discipline_jax.command_line import format_rows
+from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs import describe
@@ -54,7 +55,7 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
 
 
 def _description(program: Finetuning, workdir: pathlib.Path) -> str:
-  return format_rows(program.describe() | {"workdir": str(workdir)})
+  return format_rows(finetuning_description.describe(program) | {"workdir": str(workdir)})
 
 
 def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:

@@ -14,7 +14,6 @@ from jax.sharding import Mesh
 
 from discipline_jax.files import progress
 from discipline_jax.models.functional import Forward, classifier_function
-from discipline_jax.models.hilbert_cnn import HilbertConfig
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
 from discipline_jax.programs.evaluation import compute_outputs, place_samples, rows_sharding
 from discipline_jax.programs.finetuning_plan import Plan
@@ -33,7 +32,6 @@ from discipline_jax.training.sharding import (
 from discipline_jax.training.state import Best, TrainState, first_best, replica_groups, update_best
 from discipline_jax.training.update import make_eval_step, make_train_step
 
-_BINS = 8  # of the histogram of lengths
 _COMPILERS = 2  # programs that are compiled at the same time
 
 # What a checkpoint holds: `states` and `bests`, a list each with one entry for each group of replicas.
@@ -161,30 +159,6 @@ class Finetuning:
       own = put(scores[group].astype(np.float32), replicated(self.mesh))
       state["bests"][i] = self._take_best(state["bests"][i], state["states"][i], own)
 
-  def describe(self) -> dict[str, str]:
-    """Returns named lines about the data, the model and the training, as `--dry-run` shows them."""
-    plan, config = self.plan, self.plan.config
-    features, answer, split = plan.features, plan.task.answer, plan.splits[0]
-    counts = ", ".join(f"{len(part)} {name}" for name, part in split.items())
-    device = self.mesh.devices.flat[0]
-    return {
-      "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
-      f" {answer.summary}, {answer.metric}",
-      "split": f"{counts}; seeds {plan.seeds}",
-      **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
-      "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {self._padding():.1f}% of the"
-      " positions of an epoch are padding",
-      **answer.describe(features.targets),
-      **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
-      "tokens": _histogram(features.lengths),
-      "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
-      f" {config.model.dtype}",
-      "token map": self._token_map() + self._trained_rows(),
-      "training": f"{self.num_steps} updates of {config.train.batch_size} samples,"
-      f" {config.train.optimizer} {config.train.learning_rate:g}",
-      "devices": f"{self.mesh.size} x {device.device_kind}, mesh {dict(self.mesh.shape)}",
-    }
-
   @functools.cached_property
   def _forward(self) -> Forward:
     plan = self.plan
@@ -302,48 +276,6 @@ class Finetuning:
     create = partial(TrainState.create, optimizer=self._optimizer)
     shardings = state_shardings(self.mesh, jax.eval_shape(create, params))
     return jax.jit(create, out_shardings=shardings)(params)
-
-  def _padding(self) -> float:
-    """Returns how much of an epoch is padding, in percent."""
-    batches = (self.batches.at(step, slice(0, 1)) for step in range(self.batches.steps_per_epoch))
-    positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
-    return 100 * (1 - self.plan.features.lengths[self.plan.splits[0]["train"]].sum() / positions)
-
-  def _token_map(self) -> str:
-    """Returns the kind of token map, why it was chosen, and how many symbols have rows of special tokens."""
-    plan, table = self.plan, self.plan.sub_tables[0]
-    special = plan.model.vocabulary.special_ids
-    ordinary = ~np.isin(plan.features.symbol_ids, special)
-    taken = int(np.isin(table.rows[table.lookup][ordinary], special).sum())
-    reason = "" if plan.token_map_reason is None else f" (auto: {plan.token_map_reason})"
-    return f"{plan.token_map}{reason}" + (
-      f"; {taken} symbols have rows of special tokens" if taken else ""
-    )
-
-  def _trained_rows(self) -> str:
-    if isinstance(self.plan.model.config, HilbertConfig):  # its table of letters is fixed
-      return ""
-    rows, size = len(self.plan.sub_tables[0].rows), self.plan.model.config.vocab_size
-    return f"; {rows} of {size} embedding rows are trained"
-
-
-def _histogram(lengths: np.ndarray) -> str:
-  if np.ptp(lengths) == 0:
-    return f"all {lengths[0]} tokens"
-  counts, edges = np.histogram(lengths, min(_BINS, int(np.ptp(lengths)) + 1))
-  tallest = counts.max()
-  bars = [
-    f"{low:4.0f} to {high:4.0f} {'▇' * round(20 * count / tallest):20} {count}"
-    for count, low, high in zip(counts, edges, edges[1:], strict=False)
-  ]
-  return ("\n" + " " * 11).join(bars)
-
-
-def _scale(scales: list[dict[str, np.float32]]) -> str:
-  parts = ", ".join(f"{scale['mean']:g} ± {scale['std']:g}" for scale in scales)
-  return (
-    f"values are standardised for training, by the mean and deviation of the training part: {parts}"
-  )
 
 
 def _stack(*leaves: jax.Array | np.ndarray) -> np.ndarray:

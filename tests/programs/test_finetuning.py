@@ -12,6 +12,7 @@ from discipline_jax.models.initialise import SubTable, initial_params, word_embe
 from discipline_jax.models.platform import Platform
 from discipline_jax.programs import finetuning
 from discipline_jax.programs.finetuning import Finetuning
+from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.training import update
 from discipline_jax.training.optimizers import make_optimizer
@@ -228,7 +229,7 @@ def test_the_program_is_that_of_the_mesh(platform, monkeypatch):
 
 
 def test_a_plan_is_described(plain):
-  rows = plain[1].describe()
+  rows = describe(plain[1])
   assert rows["classes"] == "donor 1334, acceptor 1333, neither 1333"
   assert rows["tokens"] == "all 42 tokens"
   assert "18 of 64 embedding rows" in rows["token map"]
@@ -243,4 +244,4 @@ def test_a_table_of_letters_is_not_said_to_be_trained(tmp_path):
   hilbert.model.update(dropout=None, attention_dropout=None)
   hilbert.token_map.kind = "identity"
   program = Finetuning(make_plan(hilbert), make_mesh(1, 1, 1, jax.devices()[:1]))
-  assert program.describe()["token map"] == "identity"
+  assert describe(program)["token map"] == "identity"

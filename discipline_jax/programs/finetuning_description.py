@@ -1,0 +1,83 @@
+"""Describes a fine-tuning in named lines, as `--dry-run` shows them."""
+
+import numpy as np
+
+from discipline_jax.models.hilbert_cnn import HilbertConfig
+from discipline_jax.programs.finetuning import Finetuning
+from discipline_jax.programs.finetuning_plan import Plan
+
+_BINS = 8  # of the histogram of lengths
+
+
+def describe(program: Finetuning) -> dict[str, str]:
+  """Returns named lines about the data, the model and the training, as `--dry-run` shows them."""
+  plan, config = program.plan, program.plan.config
+  features, answer, split = plan.features, plan.task.answer, plan.splits[0]
+  counts = ", ".join(f"{len(part)} {name}" for name, part in split.items())
+  device = program.mesh.devices.flat[0]
+  return {
+    "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
+    f" {answer.summary}, {answer.metric}",
+    "split": f"{counts}; seeds {plan.seeds}",
+    **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
+    "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(program):.1f}% of the"
+    " positions of an epoch are padding",
+    **answer.describe(features.targets),
+    **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
+    "tokens": _histogram(features.lengths),
+    "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
+    f" {config.model.dtype}",
+    "token map": _token_map(plan) + _trained_rows(plan),
+    "training": f"{program.num_steps} updates of {config.train.batch_size} samples,"
+    f" {config.train.optimizer} {config.train.learning_rate:g}",
+    "devices": f"{program.mesh.size} x {device.device_kind}, mesh {dict(program.mesh.shape)}",
+  }
+
+
+def _padding(program: Finetuning) -> float:
+  """Returns how much of an epoch is padding, in percent."""
+  batches = (
+    program.batches.at(step, slice(0, 1)) for step in range(program.batches.steps_per_epoch)
+  )
+  positions = sum(int((indices >= 0).sum()) * length for indices, length in batches)
+  return 100 * (
+    1 - program.plan.features.lengths[program.plan.splits[0]["train"]].sum() / positions
+  )
+
+
+def _token_map(plan: Plan) -> str:
+  """Returns the kind of token map, why it was chosen, and how many symbols have rows of special tokens."""
+  table = plan.sub_tables[0]
+  special = plan.model.vocabulary.special_ids
+  ordinary = ~np.isin(plan.features.symbol_ids, special)
+  taken = int(np.isin(table.rows[table.lookup][ordinary], special).sum())
+  reason = "" if plan.token_map_reason is None else f" (auto: {plan.token_map_reason})"
+  return f"{plan.token_map}{reason}" + (
+    f"; {taken} symbols have rows of special tokens" if taken else ""
+  )
+
+
+def _trained_rows(plan: Plan) -> str:
+  if isinstance(plan.model.config, HilbertConfig):  # its table of letters is fixed
+    return ""
+  rows, size = len(plan.sub_tables[0].rows), plan.model.config.vocab_size
+  return f"; {rows} of {size} embedding rows are trained"
+
+
+def _histogram(lengths: np.ndarray) -> str:
+  if np.ptp(lengths) == 0:
+    return f"all {lengths[0]} tokens"
+  counts, edges = np.histogram(lengths, min(_BINS, int(np.ptp(lengths)) + 1))
+  tallest = counts.max()
+  bars = [
+    f"{low:4.0f} to {high:4.0f} {'▇' * round(20 * count / tallest):20} {count}"
+    for count, low, high in zip(counts, edges, edges[1:], strict=False)
+  ]
+  return ("\n" + " " * 11).join(bars)
+
+
+def _scale(scales: list[dict[str, np.float32]]) -> str:
+  parts = ", ".join(f"{scale['mean']:g} ± {scale['std']:g}" for scale in scales)
+  return (
+    f"values are standardised for training, by the mean and deviation of the training part: {parts}"
+  )
