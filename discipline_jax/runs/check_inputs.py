@@ -9,6 +9,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.locate import hub_commit
 from discipline_jax.runs import inputs
 from discipline_jax.runs.inputs import Difference, Files, Record
 from discipline_jax.runs.saved import Saved
@@ -113,9 +114,10 @@ def _refused(files: Files, recorded: Record, workdir: pathlib.Path) -> Sequence[
   other = f"give another --workdir, or delete the folder {workdir}"
   for one in differences:
     if one.kind == "changed":
+      restore = "" if hub_commit(one.path.parent) else "restore it, "  # the hub has another commit
       raise UserError(
-        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path}; restore"
-        f" it, {other}"
+        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path};"
+        f" {restore}{other}"
       )
   for one in differences:
     if one.kind == "new":

@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.runs.workdir import Workdir
+from tests.testdata.small_files import write_model
 
 
 def test_it_is_claimed_once_and_finished_by_its_result(tmp_path):
@@ -173,3 +174,21 @@ class TestInputFiles:
     with Workdir(tmp_path / "run", table) as run:
       assert run.result() is None
       run.claim({})
+
+  def test_a_new_commit_on_the_hub_counts_if_a_file_that_is_read_has_changed(self, table, tmp_path):
+    """As where only a model's README has changed."""
+    table.model.checkpoint = "someone/model"
+    old, same, other = (
+      tmp_path / "models--someone--model" / "snapshots" / (digit * 40) for digit in "012"
+    )
+    for folder in (old, same, other):
+      write_model(folder)
+      (folder / "README.md").write_text(folder.name)
+    (other / "config.json").write_text("{}")
+    with Workdir(tmp_path / "run", table) as run:
+      run.claim({"model.checkpoint": old})
+      assert run.result() is None
+      run.check_inputs({"model.checkpoint": same})
+      message = rf"\(model.checkpoint\), {other}/config.json; give another --workdir"
+      with pytest.raises(UserError, match=message):
+        run.check_inputs({"model.checkpoint": other})
