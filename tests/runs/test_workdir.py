@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import shutil
 
 import pytest
 from ml_collections import ConfigDict
@@ -95,6 +96,9 @@ class TestInputFiles:
       begun[1].result()
     path.write_text(before)  # the first remedy
     assert begun[1].result() == ({"test": 3} if begun[0] == "finished" else None)
+    path.write_text("sequence,label\nACGT,0\n")
+    shutil.rmtree(tmp_path / "run")  # the last one
+    assert begun[1].result() is None
 
   def test_a_touched_file_is_the_same(self, begun, tmp_path, caplog):
     (tmp_path / "train.csv").touch()
