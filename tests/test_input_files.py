@@ -176,7 +176,7 @@ class TestUsingTheModel:
     path = text[0] / "model" / name
     with edited(path):
       assert use() == 2
-    assert f"(model.checkpoint), {path}; restore it" in last_line(capsys)
+    assert f"(model.checkpoint), {path}; restore it, or train again" in last_line(capsys)
 
   def test_data_do_not_matter(self, use, text):
     with edited(text[0] / "data" / "glue_data" / "CoLA" / "train.tsv"):

@@ -9,6 +9,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.locate import hub_commit
 from discipline_jax.runs import inputs
 from discipline_jax.runs.inputs import Difference, Files, Record
 from discipline_jax.runs.saved import Saved
@@ -87,7 +88,7 @@ def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
   if recorded is None:
     _say_unknown(files, workdir)
   else:
-    _refused(files, recorded, workdir)
+    _refused(files, recorded, workdir, is_used=True)
 
 
 def read(workdir: pathlib.Path) -> Record | None:
@@ -107,20 +108,35 @@ def read(workdir: pathlib.Path) -> Record | None:
     ) from None
 
 
-def _refused(files: Files, recorded: Record, workdir: pathlib.Path) -> Sequence[Difference]:
-  """Raises UserError if a file has changed or is new; returns the differences that are left: files that are gone."""
+def _refused(
+  files: Files, recorded: Record, workdir: pathlib.Path, *, is_used: bool = False
+) -> Sequence[Difference]:
+  """Raises UserError if a file has changed or is new; returns the differences that are left: files that are gone.
+
+  Args:
+    files, recorded: to compare.
+    workdir: of the run.
+    is_used: whether the run's model is used, and the run itself does not start.
+  """
   differences = inputs.compare(files, recorded)
-  other = f"give another --workdir, or delete the folder {workdir}"
+  other = (
+    "train again in another --workdir"
+    if is_used
+    else f"give another --workdir, or delete the folder {workdir}"
+  )
   for one in differences:
     if one.kind == "changed":
+      # The hub's files cannot be restored: a branch has another commit.
+      restore = "" if hub_commit(one.path.parent) else f"restore it, {'or ' * is_used}"
       raise UserError(
-        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path}; restore"
-        f" it, {other}"
+        f"the file has another content than when the run in {workdir} began ({one.field}), {one.path};"
+        f" {restore}{other}"
       )
   for one in differences:
     if one.kind == "new":
       raise UserError(
-        f"the file was not there when the run in {workdir} began ({one.field}), {one.path}; remove it, {other}"
+        f"the file was not there when the run in {workdir} began ({one.field}), {one.path}; remove it,"
+        f" {'or ' * is_used}{other}"
       )
   return differences
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import shutil
 
 import pytest
 from ml_collections import ConfigDict
@@ -10,6 +11,7 @@ from ml_collections import ConfigDict
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.runs.workdir import Workdir
+from tests.testdata.small_files import write_model
 
 
 def test_it_is_claimed_once_and_finished_by_its_result(tmp_path):
@@ -94,6 +96,9 @@ class TestInputFiles:
       begun[1].result()
     path.write_text(before)  # the first remedy
     assert begun[1].result() == ({"test": 3} if begun[0] == "finished" else None)
+    path.write_text("sequence,label\nACGT,0\n")
+    shutil.rmtree(tmp_path / "run")  # the last one
+    assert begun[1].result() is None
 
   def test_a_touched_file_is_the_same(self, begun, tmp_path, caplog):
     (tmp_path / "train.csv").touch()
@@ -173,3 +178,21 @@ class TestInputFiles:
     with Workdir(tmp_path / "run", table) as run:
       assert run.result() is None
       run.claim({})
+
+  def test_a_new_commit_on_the_hub_counts_if_a_file_that_is_read_has_changed(self, table, tmp_path):
+    """As where only a model's README has changed."""
+    table.model.checkpoint = "someone/model"
+    old, same, other = (
+      tmp_path / "models--someone--model" / "snapshots" / (digit * 40) for digit in "012"
+    )
+    for folder in (old, same, other):
+      write_model(folder)
+      (folder / "README.md").write_text(folder.name)
+    (other / "config.json").write_text("{}")
+    with Workdir(tmp_path / "run", table) as run:
+      run.claim({"model.checkpoint": old})
+      assert run.result() is None
+      run.check_inputs({"model.checkpoint": same})
+      message = rf"\(model.checkpoint\), {other}/config.json; give another --workdir"
+      with pytest.raises(UserError, match=message):
+        run.check_inputs({"model.checkpoint": other})
