@@ -159,14 +159,12 @@ SPELLINGS = {
   "integers": ({"task.symbols": "integers"}, ["60", "-3", "0", "128"], ","),
   "kmers": ({"task.symbols": "kmers", "task.k": 3}, ["A", "C", "^", "]"], ""),
   "upper": ({"task.case": "upper"}, [*"acGTß"], ""),
-  "values": ({"task.kind": "regression"}, [*"ACGT"], ""),
 }
 TEXTS = {
   "words": ["CC ( [CLS]  N+ cc", "é [MASK] N+ [UNK] [PAD] CC"],
   "integers": ["060 -3, +128 7 -0", "[60, 0, 128]"],
   "kmers": ["ACA^C]", "ACANACAA]"],
   "upper": ["acgtACGT", "AßẞACGT"],
-  "values": ["ACGT", "AAC"],
 }
 
 
@@ -175,8 +173,7 @@ def test_spellings(kind, tmp_path):
   """Also symbols that are spelt like special tokens, and unknown ones; a long sequence is cut."""
   fields, symbols, between = SPELLINGS[kind]
   sequences = sequences_of(symbols, between=between)
-  labels = ("1.5", "-2") if kind == "values" else ("a", "b")
-  table = table_of(sequences, tmp_path / "train.csv", labels)
+  table = table_of(sequences, tmp_path / "train.csv", ("a", "b"))
   config = config_of(None, table, **fields, **{"task.max_length": 9})
   config.token_map.kind = "random_shift"
   config.model.config.update(SIZES)
@@ -184,8 +181,6 @@ def test_spellings(kind, tmp_path):
   texts = [*TEXTS[kind], sequences[0]]
   folder = check(tmp_path / "run", texts, table_of(texts, tmp_path / "new.csv"))
   fields = json.loads((folder / "config.json").read_text())
-  one = "regression" if kind == "values" else "single_label_classification"
-  assert fields["problem_type"] == one
   # The vocabulary is now of the task's discipline.
   vocabulary = load_vocabulary(folder, fields["vocab_size"])
   names = json.loads((tmp_path / "run" / "model" / "task.json").read_text())["alphabet"]["symbols"]
@@ -226,13 +221,18 @@ def test_alphabets_of_tasks(name, data, tmp_path):
   kind = "random_shift" if name == "dna_splice" else "random"
   write_finished_run(tmp_path / "run", task_config(name, data, **{"token_map.kind": kind}))
   folder = check(tmp_path / "run", TASKS[name], table_of(TASKS[name], tmp_path / "new.csv"))
+  fields = json.loads((folder / "config.json").read_text())
+  is_value = name == "protein_stability"
+  assert fields["problem_type"] == ("regression" if is_value else "single_label_classification")
   tokenizer = AutoTokenizer.from_pretrained(folder)
   if name == "music_composer":  # its inputs have no special tokens
     assert tokenizer("60 21")["input_ids"] == [128 + 60, 128 + 21]
 
 
-@pytest.mark.parametrize("kind", ["identity", "shift"])
-@pytest.mark.parametrize(("name", "columns"), [("glue_cola", "a"), ("glue_stsb", "a,b")])
+@pytest.mark.parametrize(
+  ("name", "columns", "kind"),
+  [("glue_cola", "a", "identity"), ("glue_cola", "a", "shift"), ("glue_stsb", "a,b", "shift")],
+)
 def test_texts(name, columns, kind, data, tmp_path):
   config = task_config(name, data, **{"token_map.kind": kind, "token_map.shift": 3})
   write_finished_run(tmp_path / "run", config)
