@@ -42,7 +42,9 @@ def warnings(caplog):
 
 def unseen(caplog):
   """Returns the (number of unseen symbols, split) that each warning names."""
-  found = (re.match(r"(\d+) .*?\b(train|validation|test)\b", line) for line in warnings(caplog))
+  found = (
+    re.match(r"(\d+) symbols of the (\w+) part do not occur", line) for line in warnings(caplog)
+  )
   return [(int(match[1]), match[2]) for match in found if match]
 
 
