@@ -122,8 +122,8 @@ def lift_limit(tokenizer: Tokenizer) -> None:
   steps = tokenizer.pre_tokenizer
   if not isinstance(steps, pre_tokenizers.Sequence):
     return
-  cut, *others = json.loads(steps.__getstate__())["pretokenizers"]
-  if len(others) == 1 and str(cut.get("pattern", {}).get("Regex")).startswith(r"\A(?:"):
+  fields = json.loads(steps.__getstate__())["pretokenizers"]
+  if len(fields) == 2 and str(fields[0].get("pattern", {}).get("Regex")).startswith(r"\A(?:"):
     tokenizer.pre_tokenizer = steps[1]
 
 
