@@ -5,8 +5,11 @@ import numpy as np
 from discipline_jax.models.hilbert_cnn import HilbertConfig
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.examples import Alphabet
+from discipline_jax.tasks.features import NUM_SPECIAL, Features
 
 _BINS = 8  # of the histogram of lengths
+_SYMBOLS = 12  # most symbols that are shown
 
 
 def describe(program: Finetuning) -> dict[str, str]:
@@ -25,6 +28,7 @@ def describe(program: Finetuning) -> dict[str, str]:
     **answer.describe(features.targets),
     **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
     "tokens": _histogram(features.lengths),
+    **({} if plan.task.alphabet is None else {"symbols": _symbols(plan.task.alphabet, features)}),
     "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
     f" {config.model.dtype}",
     "token map": _token_map(plan) + _trained_rows(plan),
@@ -43,6 +47,16 @@ def _padding(program: Finetuning) -> float:
   return 100 * (
     1 - program.plan.features.lengths[program.plan.splits[0]["train"]].sum() / positions
   )
+
+
+def _symbols(alphabet: Alphabet, features: Features) -> str:
+  """Returns the most frequent symbols and their shares."""
+  names = [*alphabet.symbols, *(["others"] if alphabet.is_open else [])]
+  counts = np.bincount(features.symbols.ravel(), minlength=NUM_SPECIAL + len(names))[NUM_SPECIAL:]
+  order = [i for i in np.argsort(-counts, kind="stable")[:_SYMBOLS] if counts[i]]
+  shown = ", ".join(f"{names[i]} {100 * counts[i] / counts.sum():.2g}%" for i in order)
+  number = int((counts > 0).sum())
+  return shown + (f"; {number - len(order)} more" if number > len(order) else "")
 
 
 def _token_map(plan: Plan) -> str:

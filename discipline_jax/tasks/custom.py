@@ -1,6 +1,7 @@
 """Makes a task of the user's own table: sequences of symbols, each with a label."""
 
 import collections
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,13 @@ from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import Format, Sample, read_parts
 from discipline_jax.tasks.readers.tables import Row, json_text
-from discipline_jax.tasks.symbols import Spelling, both_cases, joined_words, split_atoms
+from discipline_jax.tasks.symbols import (
+  Spelling,
+  both_cases,
+  joined_words,
+  look_alikes,
+  split_atoms,
+)
 
 
 def custom(path: str | None, form: Format, alphabet: str | None, metric: str | None) -> Task:
@@ -94,6 +101,14 @@ def _warn_of_spelling(
         " masking), set --config.task.case=upper",
         " ".join(letters),
         path,
+      )
+    others = look_alikes(counts)
+    if others:
+      logging.warning(
+        "letters outside ASCII, which may look like others, are symbols of their own, %s: %s; correct them if they are"
+        " not meant",
+        path,
+        ", ".join(f"{one!r} ({unicodedata.name(one, 'no name').lower()})" for one in others[:5]),
       )
   if form.symbols == "characters":
     atoms = split_atoms(counts, [own for _, own, _ in trained])

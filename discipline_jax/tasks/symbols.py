@@ -210,6 +210,13 @@ def both_cases(symbols: Collection[str]) -> list[str]:
   return sorted(lower) if is_biological and lower and {*map(upper, lower)} <= letters else []
 
 
+def look_alikes(symbols: Collection[str]) -> list[str]:
+  """Returns the letters outside ASCII beside letters of ASCII: Cyrillic, Greek and full-width ones look the same."""
+  letters = {one for symbol in symbols for one in symbol if one.isalpha()}
+  others = sorted(one for one in letters if not one.isascii())
+  return others if len(others) < len(letters) else []
+
+
 def split_atoms(counts: Mapping[str, int], sequences: Iterable[Sequence[str]]) -> list[str]:
   """Returns the atoms of two letters that characters split in SMILES: `l` and `r` stand only in Cl and Br there."""
   if not counts.keys() & set("()[]=#"):

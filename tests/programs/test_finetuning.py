@@ -232,6 +232,9 @@ def test_a_plan_is_described(plain):
   rows = describe(plain[1])
   assert rows["classes"] == "donor 1334, acceptor 1333, neither 1333"
   assert rows["tokens"] == "all 42 tokens"
+  shares = dict(one.split() for one in rows["symbols"].split(", "))
+  assert set(shares) == set("ACGT")
+  assert sum(float(share.rstrip("%")) for share in shares.values()) == pytest.approx(100, abs=2)
   assert "18 of 64 embedding rows" in rows["token map"]
 
 

@@ -41,6 +41,8 @@ def counts(task):
      {"splits": "split"}, "ACGT", {"train": {"0": 1, "1": 1}, "validation": {"1": 1}, "test": {"0": 1}}),
     # Labels that are none.
     ("a.csv", "sequence,label\nTG,NA\nAC,x\nGT,y\n", {"skip_invalid": True}, "ACGT", {"all": {"x": 1, "y": 1}}),
+    # Texts that a spreadsheet must not change.
+    ("a.csv", 'sequence,label\n="AGT",="01"\n"=""AAC""",x\n', {}, "ACGT", {"all": {"01": 1, "x": 1}}),
     # Carriage returns alone.
     ("a.csv", "sequence,label\rAGT,0\rAAC,1\r", {}, "ACGT", {"all": {"0": 1, "1": 1}}),
     # The text of Python's lists.

@@ -151,6 +151,17 @@ class TestCase:
     read(path, case="upper")
     assert "task.case" not in caplog.text
 
+  def test_letters_that_look_like_others_are_said(self, tmp_path, caplog):
+    """A Cyrillic A and a full-width C; a table of other letters alone means them."""
+    read(written(tmp_path, "sequence,label\nACGT,0\n\u0410\uff23GT,1\n"))
+    assert (
+      "'\u0410' (cyrillic capital letter a), '\uff23' (fullwidth latin capital letter c)"
+      in caplog.text
+    )
+    caplog.clear()
+    read(written(tmp_path, "sequence,label\n\u0410\u0411,0\n\u0411\u0410,1\n"))
+    assert not caplog.text
+
   def test_which_letters_have_both_cases(self):
     assert both_cases("ACGTacgt") == ["a", "c", "g", "t"]
     assert both_cases("ACGTN-n*") == ["n"]

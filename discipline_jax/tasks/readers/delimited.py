@@ -13,6 +13,8 @@ _FIELD_LIMIT = 2**31 - 1  # characters; csv's own limit is shorter than a chromo
 _DELIMITERS = (",", ";", "\t", "|")
 # The first line of a table that Excel wrote can name the delimiter.
 _SEP = re.compile(r'"?sep=([^\w\s"]|\t)"?[\s,;|]*$', re.IGNORECASE)
+# A text that a spreadsheet must not change: ="0012".
+_FORMULA = re.compile(r'\A="([^"]*)"\Z')
 
 
 def read_delimited(
@@ -26,7 +28,8 @@ def read_delimited(
   """Yields the rows of a table; a row that cannot be read is yielded as its error.
 
   The delimiter is found from the header, because many programs write semicolons or tabs into a .csv file. Rows without
-  any text are left out. A row may lack empty columns at its end, or have more of them than the header.
+  any text are left out. A row may lack empty columns at its end, or have more of them than the header. A cell ="ACGT"
+  is the text ACGT, as in spreadsheets, unless quotes are ordinary characters.
 
   Args:
     lines: all lines of the file.
@@ -52,7 +55,8 @@ def read_delimited(
   places: list[int | None] = []
   place = f"{path}:1"
   try:
-    for fields in reader:
+    for cells in reader:
+      fields = [_FORMULA.sub(r"\1", cell) if quotes else cell for cell in cells]
       here, place = place, f"{path}:{reader.line_num + 1}"
       if not any(field.strip() for field in fields):  # also `,,,`, an empty row of a spreadsheet
         continue
