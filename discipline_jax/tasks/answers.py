@@ -23,6 +23,7 @@ from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, un
 
 # Times the largest value: a single-precision number has about 7 digits, of which 3 must be left for the differences.
 _SMALLEST_SPREAD = 1e-4
+_FAR = 10  # times the range of all other values
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
@@ -68,10 +69,14 @@ class Class(Answer):
       )
     rows = sum(map(len, labels.values()))
     if len(names) > rows / 2:
+      are_numbers = all(not isinstance(class_key(name), str) for name in names)
       logging.warning(
-        "%d classes for %d samples; if the labels are values, set task.kind=regression",
+        "%d classes for %d samples; %s",
         len(names),
         rows,
+        "if the labels are values, set task.kind=regression"
+        if are_numbers
+        else "check that these are the labels and not the names of sequences",
       )
     return cls(names, metric)
 
@@ -168,7 +173,7 @@ class Value(Answer):
 
   @classmethod
   def fit(cls, labels: Mapping[str, Sequence[float]], metric: str, path: str) -> "Value":
-    del labels, path  # any finite numbers will do
+    _warn_of_far_values([value for part in labels.values() for value in part], path)
     return cls(metric)
 
   def encode(self, label: float) -> float:
@@ -276,6 +281,25 @@ def _measured(
   return Measured(
     float(losses.mean()), score(metric, labels, predicted), collapsed, labels, predicted
   )
+
+
+def _warn_of_far_values(values: Sequence[float], path: str) -> None:
+  """Logs a lowest or highest value that is far from all others, as a code for a missing one is."""
+  distinct = sorted(set(values))
+  for far, others in ((distinct[-1], distinct[:-1]), (distinct[0], distinct[1:])):
+    if len(others) > 1:
+      low, high = others[0], others[-1]
+      if min(abs(far - low), abs(far - high)) > _FAR * (high - low):
+        logging.warning(
+          "the value %g (%d of %d rows) is far from all others (%g to %g), %s; if it stands for a missing one, leave"
+          " the rows out",
+          far,
+          values.count(far),
+          len(values),
+          low,
+          high,
+          path,
+        )
 
 
 def _present(text: str, place: str) -> str:

@@ -18,7 +18,16 @@ _MISSING = frozenset(
 )
 # Names of a class in some tables, and of no class in others.
 _DOUBTFUL = frozenset(
-  ("none", "unknown", "missing", "undefined", "unlabelled", "unlabeled", "not available")
+  (
+    "none",
+    "infinity",
+    "unknown",
+    "missing",
+    "undefined",
+    "unlabelled",
+    "unlabeled",
+    "not available",
+  )
 )
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(
@@ -75,10 +84,14 @@ def class_key(name: str) -> Hashable:
   return value if math.isfinite(value) else Decimal(name)
 
 
-def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
+def class_names(labels: Iterable[str], what: str = "classes") -> dict[Hashable, str]:
   """Returns the name of each class by its key, and logs what may be a mistake in the names.
 
   A class has the name that its labels have. If they are several spellings of a number, it has the plainest of them.
+
+  Args:
+    labels: of all rows.
+    what: what the names are of, for messages.
   """
   spellings = collections.defaultdict(set)
   for name in set(labels):
@@ -87,7 +100,8 @@ def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
   for key, own in spellings.items():
     if len(own) > 1:
       logging.warning(
-        "the labels %s are the same number, and one class, %r; if they are codes, add a letter to each",
+        "the %s %s are the same number, and one, %r; if they are codes, add a letter to each",
+        what,
         _listed(own),
         names[key],
       )
@@ -97,9 +111,24 @@ def class_names(labels: Iterable[str]) -> dict[Hashable, str]:
   for own in alike.values():
     if len(own) > 1:
       logging.warning(
-        "the classes %s differ only in case, blanks or signs; if they are one class, write them alike",
+        "the %s %s differ only in case, blanks or signs; if they are one, write them alike",
+        what,
         _listed(own),
       )
+  mixed = [name for name in names.values() if _mixes_alphabets(name)]
+  if mixed:
+    logging.warning(
+      "the %s %s mix Latin letters with Cyrillic ones that look the same; correct them if they are not meant",
+      what,
+      ", ".join(ascii(name) for name in sorted(mixed)[:10]),
+    )
+  words = {str(name).casefold() for name in names.values()}
+  if words & {"true", "false"} and words & {"0", "1", "yes", "no"}:
+    logging.warning(
+      "the %s %s may be two spellings of yes and no; if they are, write them alike",
+      what,
+      _listed(names.values()),
+    )
   if names and all(_DATE.fullmatch(name) for name in names.values()):
     logging.warning(
       "all classes are dates, such as %s; if a spreadsheet made them of other names, correct them",
@@ -118,12 +147,22 @@ def _plainness(number: str) -> tuple:
   return "e" in number.lower(), len(number), number
 
 
+def _mixes_alphabets(name: str) -> bool:
+  scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}
+  return {"LATIN", "CYRILLIC"} <= scripts
+
+
 def _outline(name: str) -> str:
-  """Returns a name without what is easily written in several ways: case, blanks, hyphens, and invisible characters."""
+  """Returns a name without what is easily written in several ways.
+
+  That is case, blanks, hyphens, invisible characters, quotes around it, and the typographic minus sign.
+  """
+  name = name.strip("'\"\u2018\u2019\u201c\u201d`").replace("\u2212", "-")
   if _NUMBER.fullmatch(name):
     return name
   name = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-  return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name).casefold()
+  name = re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", name).casefold()
+  return re.sub(r"(?<=[^\W\d]) (?=\d)", "", name)  # Fam3, fam 3
 
 
 def _listed(names: Collection[str]) -> str:

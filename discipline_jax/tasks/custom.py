@@ -10,6 +10,7 @@ from absl import logging
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.answers import KINDS, sort_labels
 from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.class_names import class_key, class_name, class_names
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import Format, Sample, read_parts
 from discipline_jax.tasks.readers.tables import Row, json_text
@@ -19,6 +20,7 @@ from discipline_jax.tasks.symbols import (
   joined_words,
   look_alikes,
   split_atoms,
+  thymine_and_uracil,
 )
 
 
@@ -55,10 +57,10 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   )
   given = allowed if allowed is not None and form.symbols != "kmers" else set(counts)
   symbols = Alphabet(tuple(sort_labels(given)), is_open=True)
-  groups: dict[str, int] = {}
+  groups = _numbered_groups(row for rows in parts.values() for row, _, _ in rows)
   examples = {
     part: [
-      Example(sequence, answer.encode(label), group=_group(row, groups))
+      Example(sequence, answer.encode(label), group=groups.get(row.place))
       for sequence, (row, _, label) in zip(
         encode([own for _, own, _ in rows], symbols), rows, strict=True
       )
@@ -76,11 +78,14 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   )
 
 
-def _group(row: Row, groups: dict[str, int]) -> int | None:
-  """Returns the number of a row's group, a new one if `groups` lacks it; None if there are no groups."""
-  if not row.extra:
-    return None
-  return groups.setdefault(json_text(row.extra[0]).strip(), len(groups))
+def _numbered_groups(rows: Iterable[Row]) -> dict[str, int]:
+  """Returns the number of each row's group by the row's place; nothing if there are no groups.
+
+  Equal numbers are one group, and names that may be meant as one are logged, as with classes.
+  """
+  texts = {row.place: class_name(json_text(row.extra[0]).strip()) for row in rows if row.extra}
+  numbers = {key: i for i, key in enumerate(class_names(texts.values(), "groups"))}
+  return {place: numbers[class_key(text)] for place, text in texts.items()}
 
 
 def _allowed(alphabet: str, form: Format) -> set[str]:
@@ -100,6 +105,11 @@ def _warn_of_spelling(
         "the letters %s occur in both cases, which are different symbols, %s; if lower case only marks a region (soft"
         " masking), set --config.task.case=upper",
         " ".join(letters),
+        path,
+      )
+    if thymine_and_uracil(counts):
+      logging.warning(
+        "both T and U occur, the same base in DNA and RNA, as two symbols, %s; write them alike",
         path,
       )
     others = look_alikes(counts)

@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.answers import KINDS
+from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.readers.fasta import HeaderForm
 from discipline_jax.tasks.readers.lines import keep_valid
 from discipline_jax.tasks.readers.tables import Row, json_text, read_table
@@ -151,6 +152,7 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
 
     for sample in keep_valid(table, read, form.skip_invalid, files[name]):
       parts.setdefault(str(sample[0].split), []).append(sample)
+  _warn_of_names(rows, form, path)
   if "all" in parts:
     return parts
   for part in ("train", "validation"):
@@ -209,6 +211,26 @@ def read_unlabelled_rows(
   return keep_valid(table, read, form.skip_invalid, path)
 
 
+def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
+  """Logs labels that are the names of parts, and sequences that are a word for a missing one."""
+  labels = {(row.label or "").strip().lower() for row in rows}
+  if form.splits is None and len(labels) > 1 and labels <= _PARTS.keys():
+    logging.warning(
+      "all labels are names of parts (%s), %s; if they are no classes, set --config.task.splits, and"
+      " --config.task.label_column",
+      ", ".join(sorted(labels)),
+      path,
+    )
+  words = [row for row in rows if isinstance(row.sequence, str) and missing([row.sequence])]
+  if words:
+    logging.warning(
+      "%d sequences are %r or the like, which may mean that there is none, %s; leave the rows out if so",
+      len(words),
+      str(words[0].sequence).strip(),
+      words[0].place,
+    )
+
+
 def _with_blanks(spelling: Spelling, rows: Iterable[Row], path: str) -> Spelling:
   """Returns the spelling, with blanks between letters if the rows have them; a warning says so."""
   if spelling.kind not in ("characters", "kmers"):
@@ -248,9 +270,10 @@ def _check_allowed(own: Sequence[str], allowed: set[str] | None, form: Format, p
 
 def _check_group(row: Row, column: str) -> None:
   (group,) = row.extra
-  if not isinstance(group, str | int | float) or not json_text(group).strip():
+  text = json_text(group).strip() if isinstance(group, str | int | float) else ""
+  if not text or missing([text]):
     raise UserError(
-      f"no group in column {column!r}, {row.place}; give each row one (its own, if it is like no other)"
+      f"no group in column {column!r}, but {text!r}, {row.place}; give each row one (its own, if it is like no other)"
     )
 
 

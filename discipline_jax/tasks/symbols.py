@@ -22,6 +22,7 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 # What begins with a number or a quote in brackets, and ends with a bracket; or is empty brackets.
 _LIST = re.compile(r"""\s*([\[(]\s*[\])]|[\[(][\s\[(]*(['"]|[-+]?\.?[0-9]).*[\])])\s*""", re.DOTALL)
 _NUMBERS = re.compile(r"\s*\[\s*([-+]?[0-9]+\.?\s+)*[-+]?[0-9]+\.?\s*\]\s*")  # NumPy writes blanks
+_INTEGER = re.compile(r"[-+]?[0-9]+")
 _NO_COMMA = re.compile(r"""(['"])\s+['"]""")
 
 
@@ -152,12 +153,12 @@ def _as_list(text: str, place: str) -> object:
 
 
 def _integers(symbols: Sequence[str], place: str) -> list[str]:
-  try:
-    return [str(int(symbol)) for symbol in symbols]
-  except ValueError as error:
+  wrong = next((one for one in symbols if not _INTEGER.fullmatch(one)), None)
+  if wrong is not None:  # Python reads 60_61 as one number
     raise UserError(
-      f"not integers ({error}), {place}; correct the line, or set task.symbols=words"
-    ) from None
+      f"{wrong[:40]!r} is no integer, {place}; correct the line, or set task.symbols=words"
+    )
+  return [str(int(symbol)) for symbol in symbols]
 
 
 def letters_with_blanks(sequences: Iterable[object]) -> tuple[bool, list[str]]:
@@ -208,6 +209,12 @@ def both_cases(symbols: Collection[str]) -> list[str]:
   lower = {one for one in letters if one != one.upper()}
   is_biological = all(one.isascii() and (one.isalpha() or one in "*-.") for one in letters)
   return sorted(lower) if is_biological and lower and {*map(upper, lower)} <= letters else []
+
+
+def thymine_and_uracil(symbols: Collection[str]) -> bool:
+  """Returns whether nucleic acids have both T and U, the same base in DNA and in RNA."""
+  letters = {one.upper() for symbol in symbols for one in symbol}
+  return {"T", "U"} <= letters <= set("ACGTUN-")
 
 
 def look_alikes(symbols: Collection[str]) -> list[str]:

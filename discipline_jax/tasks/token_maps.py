@@ -6,6 +6,7 @@ that the tokenizer gives, so `[CLS]`, `[SEP]` and `[PAD]` are mapped too. The at
 the map, so it does not change.
 """
 
+import collections
 import pathlib
 from collections.abc import Sequence
 
@@ -26,6 +27,7 @@ _SPARING = ("identity", "random", "frequent", "unused")
 _SYMBOLS_SHARE = 0.8
 _LETTERS_SHARE = 2 / 3
 _TOKENS_SHARE = 0.9
+_NUCLEOTIDES = set("ACGTURYSWKMBDHVN-")  # with IUPAC's codes
 # Longer tokens of a vocabulary of English: letters of a large alphabet make up most of its other tokens, too.
 _ENGLISH = frozenset({"the", "and", "of"})
 
@@ -51,7 +53,8 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
       own[symbol] = pieces[0]
   missing = [symbol for symbol in symbols if symbol not in own]
   if len(own) < _SYMBOLS_SHARE * len(symbols):
-    return "random", f"{len(missing)} of {len(symbols)} symbols are not tokens of the model"
+    reason = f"{len(missing)} of {len(symbols)} symbols are not tokens of the model"
+    return "random", reason + _hint(vocabulary, symbols)
   skip = {*vocabulary.special_ids, *vocabulary.unused_ids.tolist()}
   tokens = [_plain(token) for i, token in enumerate(vocabulary.tokens) if i not in skip]
   if _ENGLISH.issubset(tokens):
@@ -68,6 +71,21 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
     "identity",
     f"{known} tokens of the model, and {100 * share:.0f}% of its tokens are made of symbols",
   )
+
+
+def _hint(vocabulary: Vocabulary, symbols: Sequence[str]) -> str:
+  """Returns what to do if the model's tokens are k-mers of these letters, or the letters of the other nucleic acid."""
+  tokens = [_plain(vocabulary.tokens[i]) for i in vocabulary.ordinary_ids]
+  letters, known = {*symbols}, set().union(*tokens)
+  if max(map(len, symbols)) > 1:
+    return ""
+  k, number = max(collections.Counter(map(len, tokens)).items(), key=lambda pair: pair[1])
+  if k > 1 and number >= _TOKENS_SHARE * len(tokens) and known >= letters:
+    return f"; for its {k}-mers set --config.task.symbols=kmers --config.task.k={k}"
+  for own, other in (("U", "T"), ("T", "U")):
+    if own in letters and other in known and {*letters, *known} <= _NUCLEOTIDES:
+      return f"; the task writes {own}, and the model {other}, for the same base: write it alike"
+  return ""
 
 
 def _share_made_of(symbols: set[str], tokens: Sequence[str]) -> float:

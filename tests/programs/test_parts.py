@@ -106,8 +106,18 @@ def test_mistakes(fields, message, leaking):
   assert message in str(error.value)
 
 
-def test_each_row_needs_a_group(tmp_path):
-  rows = [f"{one},{i % 2},{'' if i == 4 else 'f'}\n" for i, one in enumerate(sequences(30))]
+def test_equal_numbers_are_one_group(tmp_path):
+  rows = [
+    f"{one},{i % 2},{i // 2 if i % 2 else f'{i // 2}.0'}\n" for i, one in enumerate(sequences(60))
+  ]
+  drawn = plan(written(tmp_path, "sequence,label,kin\n" + "".join(rows)), group_column="kin")
+  assert drawn.parts.grouping is not None
+  assert drawn.parts.grouping.startswith("30 of the table")
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "null"])
+def test_each_row_needs_a_group(missing, tmp_path):
+  rows = [f"{one},{i % 2},{missing if i == 4 else 'f'}\n" for i, one in enumerate(sequences(30))]
   table = written(tmp_path, "sequence,label,kin\n" + "".join(rows))
   with pytest.raises(UserError, match=r"no group in column 'kin', .*a\.csv:6"):
     plan(table, group_column="kin")

@@ -114,6 +114,21 @@ class TestValue:
     outputs = 5 + spread * np.array([[1], [2], [3]], np.float32)
     assert answer.measure(outputs, targets, ALONE).collapsed == collapsed
 
+  @pytest.mark.parametrize(
+    ("values", "said"),
+    [
+      ([0.5, 1, 1.5, -999, -999], "-999 (2 of 5 rows)"),
+      ([0, 1, 0.25, 1e30], "1e+30 (1 of 4 rows)"),
+      ([310, 330, 430], None),
+      ([1, 2, 50, 400], None),
+      ([5, 5, 6], None),
+    ],
+  )
+  def test_a_value_far_from_all_others_is_said(self, values, said, caplog):
+    Value.fit({"train": values[:2], "test": values[2:]}, "pearson", "a.csv")
+    assert caplog.text.count("far from all others") == (said is not None)
+    assert said is None or said in caplog.text
+
   def test_a_score_without_a_value_is_said(self, caplog):
     answer = Value("pearson")
     targets = answer.targets(examples(1, 2, 3), LAYOUT)

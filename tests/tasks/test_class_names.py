@@ -98,6 +98,12 @@ def test_equal_numbers_have_one_key():
     (["1", "-1", "a-", "a"], ["-1", "1", "a", "a-"], []),
     (["1-Jan", "2-Jan"], ["1-Jan", "2-Jan"], ["'1-Jan', '2-Jan'"]),
     (["none", "mild"], ["mild", "none"], ["'none'"]),
+    (["'0", "0", "1"], ["'0", "0", "1"], ["\"'0\", '0'"]),
+    (["\u22121", "-1", "1"], ["-1", "1", "\u22121"], ["'-1', '\u22121'"]),
+    (["Fam3", "fam 3", "Fam4"], ["Fam3", "Fam4", "fam 3"], ["'Fam3', 'fam 3'"]),
+    (["b\u043eund", "bound"], ["bound", "b\u043eund"], [r"'b\u043eund' mix"]),
+    (["\u043e\u0433", "bound"], ["bound", "\u043e\u0433"], []),
+    (["True", "1", "0"], ["0", "1", "True"], ["'0', '1', 'True'"]),
   ],
 )  # fmt: skip
 def test_names_and_what_is_said_of_them(labels, names, said, caplog):

@@ -56,6 +56,20 @@ def test_are_read(name, content, changes, symbols, expected, tmp_path):
   assert counts(task) == expected
 
 
+def test_labels_that_are_names_of_parts_are_said(tmp_path, caplog):
+  read(written(tmp_path, ">a train\nAC\n>b test\nAA\n", "a.fa"))
+  assert "names of parts (test, train)" in caplog.text
+  caplog.clear()
+  read(written(tmp_path, ">a 0 train\nAC\n>b 1 train\nAA\n>c 1 dev\nAA\n", "a.fa"), splits="any")
+  assert "names of parts" not in caplog.text
+
+
+def test_a_number_with_an_underscore_is_no_integer(tmp_path):
+  """Python's own reader takes 60_61 for 6061."""
+  with pytest.raises(UserError, match=r"'60_61' is no integer, .*a\.csv:2"):
+    read(written(tmp_path, "sequence,label\n60_61 5,0\n5 60,1\n"), symbols="integers")
+
+
 @pytest.mark.parametrize(
   ("name", "changes", "symbols", "expected"),
   [

@@ -151,6 +151,19 @@ class TestCase:
     read(path, case="upper")
     assert "task.case" not in caplog.text
 
+  @pytest.mark.parametrize(
+    ("rows", "is_said"),
+    [("ACGT,0\nACGU,1\n", True), ("ACGT,0\nACGA,1\n", False), ("MTUL,0\nMKTA,1\n", False)],
+  )
+  def test_both_thymine_and_uracil_are_said(self, rows, is_said, tmp_path, caplog):
+    read(written(tmp_path, f"sequence,label\n{rows}"))
+    assert ("T and U" in caplog.text) == is_said
+
+  def test_sequences_that_may_be_missing_are_said(self, tmp_path, caplog):
+    read(written(tmp_path, "sequence,label\nACGT,0\nNA,1\nNA,0\n"))
+    assert "2 sequences are 'NA'" in caplog.text
+    assert "a.csv:3" in caplog.text
+
   def test_letters_that_look_like_others_are_said(self, tmp_path, caplog):
     """A Cyrillic A and a full-width C; a table of other letters alone means them."""
     read(written(tmp_path, "sequence,label\nACGT,0\n\u0410\uff23GT,1\n"))

@@ -28,6 +28,17 @@ ENGLISH = ["the", "and", "of", *(f"{a}{b}{a}" for a in "abcdefgh" for b in "ijkl
 KMERS = ["".join(letters) for letters in itertools.product("ACGT", repeat=3)]
 
 
+def test_the_remedy_for_letters_of_a_model_of_kmers():
+  _, reason = choose_kind(make_vocabulary(KMERS, len(KMERS) + 9), "ACGT")
+  assert "task.symbols=kmers --config.task.k=3" in reason
+  assert "kmers" not in choose_kind(make_vocabulary(KMERS, len(KMERS) + 9), AMINO_ACIDS)[1]
+
+
+def test_rna_on_a_model_of_dna():
+  assert "writes U" in choose_kind(make_vocabulary(list("ACGT"), 13), "ACGU")[1]
+  assert "writes" not in choose_kind(make_vocabulary(list(AMINO_ACIDS), 30), "ACGU")[1]
+
+
 @pytest.mark.parametrize(
   ("tokens", "symbols", "kind"),
   [

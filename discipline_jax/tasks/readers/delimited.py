@@ -87,7 +87,9 @@ def _header(columns: Sequence[str | None], names: Sequence[str], place: str) -> 
 
 def _misfit(fields: list[str], names: list[str], delimiter: str) -> tuple[str, str] | None:
   """Returns what is wrong with a row, and a remedy; None if it fits the header."""
-  if len(names) > 1 and [clean(field) for field in fields] == names:
+  if len(names) > 1 and [clean(field).casefold() for field in fields] == [
+    name.casefold() for name in names
+  ]:
     return "the header again", "delete the line, which joining tables leaves behind"
   if any(fields[len(names) :]) or any(names[len(fields) :]):
     return (

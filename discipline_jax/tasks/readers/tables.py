@@ -103,7 +103,9 @@ def _json_row(line: str, place: str, columns: Sequence[str | None]) -> Row:
       json.dumps(record, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
     reason = getattr(error, "msg", str(error))
-    raise UserError(f"not a JSON object ({reason}), {place}; correct the line") from None
+    raise UserError(
+      f"not a JSON object ({reason}), {place}; write one object on each line"
+    ) from None
   if not isinstance(record, dict):
     raise UserError(f"not a JSON object, {place}; write one object on each line")
   values = list(record.values())
