@@ -23,6 +23,8 @@ from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
 _READERS = 4
+# What belongs to an encoder, by its name in a file without the family's prefix; the rest are heads.
+_OF_ENCODER = re.compile(r"(embeddings|encoder|prefix|final|layer_?norm)", re.IGNORECASE)
 # Ends of names of tensors that are no weights: positions, and the slots of an optimizer.
 _BUFFERS = ("position_ids", "token_type_ids", "adam_m", "adam_v")
 
@@ -185,12 +187,13 @@ def _check_rest(
       config.model_type,
     )
   own = {alias for path in paths for alias in _aliases(_plain(path), config)}
-  rest = [name.removeprefix(f"{config.model_type}.") for name in weights if name not in own]
-  rest = [
-    name
-    for name in rest
-    if name.startswith(("embeddings.", "encoder.")) and not name.endswith(_BUFFERS)
-  ]
+  others = [name for name in weights if name not in own and not name.endswith(_BUFFERS)]
+  prefix = f"{config.model_type}."
+  # In a model with a head, the names of the encoder have its family before them, and all others are of heads.
+  inside = [name.removeprefix(prefix) for name in others if name.startswith(prefix)]
+  if not any(name.startswith(prefix) for name in weights):
+    inside = [name for name in others if _OF_ENCODER.match(name)]
+  rest = [name for name in inside if not name.startswith("pooler.")]
   layers = {int(match[1]) for name in rest if (match := re.match(r"encoder\.layer\.(\d+)\.", name))}
   surplus = {layer for layer in layers if layer >= config.num_hidden_layers}
   if surplus:

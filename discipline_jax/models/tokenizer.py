@@ -201,7 +201,8 @@ def _checked(vocabulary: Vocabulary, size: int | None) -> Vocabulary:
 
 def _lines(path: pathlib.Path) -> list[str]:
   """Returns the lines of a `vocab.txt`; an empty list if there is no such file."""
-  tokens = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+  # "utf-8-sig" leaves out the byte-order mark that some editors write.
+  tokens = path.read_text(encoding="utf-8-sig").split("\n") if path.is_file() else []
   return tokens[:-1] if tokens and not tokens[-1] else tokens
 
 

@@ -55,6 +55,26 @@ class TestNames:
     model = models.load(str(directory))
     np.testing.assert_array_equal(model.encoder.layer[0].attention.self.query.weight, expected)
 
+  @pytest.mark.parametrize(
+    "further", ["embeddings_project.weight", "final_layer_norm.weight", "prefix_encoder.weight"]
+  )
+  @pytest.mark.parametrize("prefix", ["", "bert."])
+  def test_a_further_part_of_the_encoder_is_an_error(self, further, prefix, checkpoint):
+    directory, tensors = checkpoint
+    changed = {prefix + name: value for name, value in tensors.items()}
+    save_file(
+      {**changed, prefix + further: np.ones(2, np.float32)}, directory / "model.safetensors"
+    )
+    with pytest.raises(UserError, match=further):
+      models.load(str(directory))
+
+  @pytest.mark.parametrize("head", ["cls.predictions.transform.LayerNorm.weight", "final.weight"])
+  def test_heads_are_no_part_of_the_encoder(self, head, checkpoint):
+    directory, tensors = checkpoint
+    changed = {"bert." + name: value for name, value in tensors.items()}
+    save_file({**changed, head: np.ones(2, np.float32)}, directory / "model.safetensors")
+    models.load(str(directory))
+
   def test_two_encoders_are_ambiguous(self, checkpoint):
     directory, tensors = checkpoint
     changed = {f"{one}.{name}": tensors[name] for one in ("query", "document") for name in tensors}
