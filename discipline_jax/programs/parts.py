@@ -124,7 +124,8 @@ def _warn_of_overlaps(
     logging.warning(
       "%s are in the training part, too, so a score on them says little about new ones; %s",
       ", ".join(told),
-      "set --config.task.group_identity=1 to keep equal sequences in one part"
+      "leave equal ones out, or set --config.task.group_identity=1 to keep them in one part (if they are equal only as"
+      " far as they are read, raise task.max_length)"
       if is_random
       else "leave them out of one of the parts",
     )
