@@ -138,8 +138,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     token_map_reason=reason,
     scales=[_scale(task, features, split) if config.task.standardise else {} for split in splits],
   )
-  _check_selection(plan)
-  _check_warmup(plan)
+  _warn(plan)
   return plan
 
 
@@ -205,8 +204,8 @@ def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32
   )
 
 
-def _check_warmup(plan: Plan) -> None:
-  """Logs a warning if training ends before the learning rate has its full value."""
+def _warn(plan: Plan) -> None:
+  """Logs what makes a training less than it seems: a choice by few samples, a warm-up that never ends."""
   train = plan.config.train
   if plan.num_steps < train.warmup_steps:
     logging.warning(
@@ -215,10 +214,6 @@ def _check_warmup(plan: Plan) -> None:
       plan.num_steps,
       train.learning_rate,
     )
-
-
-def _check_selection(plan: Plan) -> None:
-  """Logs a warning if the best of several evaluations is chosen on few samples."""
   config, samples = plan.config.eval, len(plan.splits[0]["validation"])
   if config.max_examples != -1:
     samples = min(samples, config.max_examples)

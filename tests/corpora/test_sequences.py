@@ -247,6 +247,7 @@ def test_both_cases_of_a_letter_are_said(tmp_path, caplog):
     ("ACGT\nGG", {"corpus.name": "tfds"}, r"corpus\.name = 'tfds'"),
     ("AC\nGG\n", {"corpus.symbols": "kmers", "corpus.k": 3}, r"3-mer, .*a\.txt"),
     ("AAAA\nAAA\nAA\n", {}, "single type"),
+    ("A\nC\n" * 30, {"objective.kind": "mlm_nsp"}, "two sentences.*objective.kind=mlm"),
     ("", {}, r"a\.txt"),
   ],
 )
