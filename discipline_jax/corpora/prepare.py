@@ -318,6 +318,7 @@ def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dic
     "unknown": float(tokens[vocabulary.unk_id] / tokens.sum()),
     "parts": parts,
     **({"repeated": float(counts["repeated"] / tokens.sum())} if "repeated" in counts else {}),
+    **({"copies": counts["copies"].tolist()} if "copies" in counts else {}),
   }
 
 

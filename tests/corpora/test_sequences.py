@@ -360,7 +360,12 @@ def test_a_text_that_repeats_itself_is_said(tmp_path, caplog):
   path.write_text("\n\n".join(texts))
   statistics = prepare(config_for(path, **fields)).description["statistics"]
   assert statistics["repeated"] == 0
+  assert statistics["copies"][0] == 0
   assert "repeat" not in caplog.text
+  path.write_text("\n\n".join(texts + texts))  # a file twice
+  copies, held_out = prepare(config_for(path, **fields)).description["statistics"]["copies"]
+  assert copies == held_out > 0
+  assert f"{copies} of {held_out} held-out documents" in caplog.text
   path.write_text("\n\n".join(texts[:30] * 10))
   statistics = prepare(config_for(path, **fields)).description["statistics"]
   assert statistics["repeated"] == pytest.approx(0.9)
