@@ -362,7 +362,7 @@ def test_a_text_that_repeats_itself_is_said(tmp_path, caplog):
   assert statistics["repeated"] == 0
   assert statistics["copies"][0] == 0
   assert "repeat" not in caplog.text
-  path.write_text("\n\n".join([*texts, "a b.", *texts]))  # a file twice
+  path.write_text("\n\n".join([*texts, "a b.", "b c.", *texts]))  # a file twice
   copies, held_out = prepare(config_for(path, **fields)).description["statistics"]["copies"]
   assert 0.9 * held_out < copies <= held_out
   assert f"{copies} of {held_out} held-out documents" in caplog.text
