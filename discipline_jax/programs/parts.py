@@ -58,7 +58,7 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   splits = equally_long(drawn)
   if classes is not None:
     _warn_of_lost_classes(classes, answer.labels, splits, seeds)
-  common = [overlaps(features, split) for split in splits]
+  common = overlaps(features, splits)
   _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
 
