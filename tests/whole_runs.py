@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def start_config(
   environment: dict[str, str] | None = None,
 ) -> subprocess.Popen:
   """A run of any config, likewise."""
+  xla_flags = re.sub(r"--xla_force_host_platform_device_count=\d+", "", os.environ["XLA_FLAGS"])
   return subprocess.Popen(
     [
       sys.executable,
@@ -49,7 +51,7 @@ def start_config(
       f"--workdir={workdir}",
       *arguments,
     ],
-    env={**os.environ, "XLA_FLAGS": "", **(environment or {})},
+    env={**os.environ, "XLA_FLAGS": xla_flags, **(environment or {})},
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,

@@ -23,15 +23,24 @@ def batch(rows, length, seed=0):
   ids[:, 0] = 2
   ids[np.arange(rows), lengths - 1] = 3
   ids[np.arange(length)[None] >= lengths[:, None]] = 0
-  return jnp.array(ids), jnp.array(ids >= FIRST)
+  return ids.astype(np.int32), ids >= FIRST
+
+
+_compiled = jax.jit(mask_tokens, static_argnames=("masking", "mask_id"))
+
+
+def mask(ids, candidates, masking, seed=0):
+  """Returns what `mask_tokens` does, in NumPy arrays; it is compiled as a whole, which takes less time."""
+  given = map(jnp.asarray, (ids, candidates))
+  key = jax.random.key(seed)
+  output = _compiled(key, *given, masking, mask_id=MASK, ordinary_ids=ORDINARY)
+  arrays = {field.name: np.asarray(getattr(output, field.name)) for field in FIELDS}
+  return types.SimpleNamespace(**arrays)
 
 
 def masked(masking, rows=400, length=128, seed=0):
   ids, candidates = batch(rows, length, seed)
-  run = jax.jit(mask_tokens, static_argnames=("masking", "mask_id"))
-  output = run(jax.random.key(seed), ids, candidates, masking, mask_id=MASK, ordinary_ids=ORDINARY)
-  arrays = {field.name: np.asarray(getattr(output, field.name)) for field in FIELDS}
-  return np.asarray(ids), np.asarray(candidates), types.SimpleNamespace(**arrays)
+  return ids, candidates, mask(ids, candidates, masking, seed)
 
 
 @pytest.mark.parametrize(("rate", "places"), [(0.15, 20), (0.15, 500), (1.0, 1), (0.5, 77)])
@@ -60,8 +69,8 @@ def test_positions_labels_and_the_rest_of_the_row():
   "shares", [(0.8, 0.1, 0.1), (1.0, 0.0, 0.0), (0.8, 0.0, 0.2), (0.8, 0.2, 0.0), (0.0, 0.0, 1.0)]
 )
 def test_the_mix_over_a_million_positions(shares):
-  mask, same, random = shares
-  masking = Masking(mask=mask, same=same, random=random, max_positions=20)
+  masked_share, same, random = shares
+  masking = Masking(mask=masked_share, same=same, random=random, max_positions=20)
   seen, fates = 0, np.zeros(3)
   for seed in range(4):
     ids, _, output = masked(masking, rows=2000, seed=seed)
@@ -76,46 +85,33 @@ def test_the_mix_over_a_million_positions(shares):
   assert seen >= 1_000_000
   hidden = random / (VOCAB - FIRST)
   np.testing.assert_allclose(
-    fates / fates.sum(), [mask, same + hidden, random - hidden], atol=0.005
+    fates / fates.sum(), [masked_share, same + hidden, random - hidden], atol=0.005
   )
 
 
 def test_every_candidate_is_as_likely_and_so_is_every_replacement():
-  ids = jnp.full((20_000, 12), 50).at[:, 0].set(2)
-  output = mask_tokens(
-    jax.random.key(0),
-    ids,
-    ids != 2,
-    Masking(rate=0.3, mask=0.0, same=0.0, random=1.0),
-    mask_id=MASK,
-    ordinary_ids=ORDINARY,
-  )
-  counts = np.bincount(np.asarray(output.positions).ravel(), np.asarray(output.weights).ravel(), 12)
+  ids = np.full((20_000, 12), 50)
+  ids[:, 0] = 2
+  output = mask(ids, ids != 2, Masking(rate=0.3, mask=0.0, same=0.0, random=1.0))
+  counts = np.bincount(output.positions.ravel(), output.weights.ravel(), 12)
   assert counts[0] == 0
   np.testing.assert_allclose(counts[1:] / counts.sum(), 1 / 11, atol=0.003)
-  tokens = np.asarray(output.ids)[np.asarray(output.ids) >= FIRST]
+  tokens = output.ids[output.ids >= FIRST]
   replacements = np.bincount(tokens, minlength=VOCAB)[FIRST:]
   replacements = np.delete(replacements, 50 - FIRST)
   assert replacements.min() > 0.7 * replacements.mean()
 
 
 def test_a_row_without_a_candidate_is_left_alone():
-  ids = jnp.array([[2, 3, 0, 0], [2, 60, 3, 0]])
-  output = mask_tokens(
-    jax.random.key(0), ids, ids >= FIRST, Masking(), mask_id=MASK, ordinary_ids=ORDINARY
-  )
+  ids = np.array([[2, 3, 0, 0], [2, 60, 3, 0]])
+  output = mask(ids, ids >= FIRST, Masking())
   np.testing.assert_array_equal(output.ids[0], ids[0])
   np.testing.assert_array_equal(output.weights.sum(1), [0, 1])
 
 
 def test_masks_depend_on_the_key_alone():
   ids, candidates = batch(8, 64)
-  first, again, other = (
-    mask_tokens(
-      jax.random.key(seed), ids, candidates, Masking(), mask_id=MASK, ordinary_ids=ORDINARY
-    )
-    for seed in (0, 0, 1)
-  )
+  first, again, other = (mask(ids, candidates, Masking(), seed) for seed in (0, 0, 1))
   for field in FIELDS:
     np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
   assert not np.array_equal(first.positions, other.positions)
@@ -139,10 +135,8 @@ def test_settings_that_are_an_error(changes, fact):
 @pytest.mark.parametrize(("rate", "expected"), [(1.0, 8), (0.55, 4)])
 def test_a_row_of_candidates_alone(rate, expected):
   """round(0.55 * 8) is 4, and round(0.55 * 6) would be 3."""
-  ids = jnp.full((2, 8), FIRST)
-  output = mask_tokens(
-    jax.random.key(0), ids, ids >= FIRST, Masking(rate=rate), mask_id=MASK, ordinary_ids=ORDINARY
-  )
+  ids = np.full((2, 8), FIRST)
+  output = mask(ids, ids >= FIRST, Masking(rate=rate))
   np.testing.assert_array_equal(output.weights.sum(1), expected)
 
 
@@ -153,19 +147,11 @@ class TestSpan:
   @pytest.mark.parametrize("rate", [0.15, 0.4])
   def test_the_share_and_the_places(self, span, rate):
     """Rows are full, so that the mean over rows and positions is the rate; all positions are equally likely."""
-    ids = jnp.array(np.random.default_rng(0).integers(FIRST, VOCAB, (4000, 60)))
-    candidates = jnp.ones(ids.shape, bool)
-    output = mask_tokens(
-      jax.random.key(1),
-      ids,
-      candidates,
-      Masking(rate=rate, span=span),
-      mask_id=MASK,
-      ordinary_ids=ORDINARY,
-    )
+    ids = np.random.default_rng(0).integers(FIRST, VOCAB, (4000, 60))
+    output = mask(ids, np.ones(ids.shape, bool), Masking(rate=rate, span=span), seed=1)
     chosen = np.zeros(ids.shape)
-    rows, slots = np.nonzero(np.asarray(output.weights))
-    chosen[rows, np.asarray(output.positions)[rows, slots]] = 1
+    rows, slots = np.nonzero(output.weights)
+    chosen[rows, output.positions[rows, slots]] = 1
     assert chosen.mean() == pytest.approx(rate, abs=0.006)
     np.testing.assert_allclose(chosen.mean(0), rate, atol=0.05)
     np.testing.assert_array_equal(chosen.sum(1), output.weights.sum(1))
@@ -204,17 +190,10 @@ class TestSpan:
   def test_a_masked_run_of_kmers_hides_a_letter(self):
     """Otherwise the letters of a masked k-mer could be read from those that are left."""
     k, length = 3, 40
-    ids = jnp.full((200, length), FIRST)
+    ids = np.full((200, length), FIRST)
     for span, expected in ((k, True), (1, False)):
-      output = mask_tokens(
-        jax.random.key(0),
-        ids,
-        jnp.ones(ids.shape, bool),
-        Masking(rate=0.1, mask=1.0, same=0.0, random=0.0, span=span),
-        mask_id=MASK,
-        ordinary_ids=ORDINARY,
-      )
-      is_seen = np.asarray(output.ids) == FIRST
+      masking = Masking(rate=0.1, mask=1.0, same=0.0, random=0.0, span=span)
+      is_seen = mask(ids, np.ones(ids.shape, bool), masking).ids == FIRST
       # Letter i of a row is in the k-mers i - k + 1 to i.
       letters = np.stack([np.pad(is_seen, ((0, 0), (i, k - 1 - i))) for i in range(k)]).any(0)
       assert (~letters).any(1).all() == expected

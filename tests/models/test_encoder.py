@@ -29,10 +29,10 @@ def classifier():
   """Returns a function, its parameters (far from zero), ids, and a mask that hides each row's last positions."""
   head = models.Classifier(3)
   params = initial_params("scratch", CONFIG, head, None, seed=3)
-  params = jax.tree.map(
-    lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), params
-  )
   rng = np.random.default_rng(0)
+  params = jax.tree.map(
+    lambda leaf: jnp.asarray(leaf + rng.normal(0, 0.3, leaf.shape).astype(np.float32)), params
+  )
   ids = jnp.asarray(rng.integers(0, CONFIG.vocab_size, (3, LENGTH)))
   mask = jnp.asarray(np.arange(LENGTH)[None] < np.array([LENGTH, LENGTH - PADDED, 1])[:, None])
   forward = classifier_function(CONFIG, head)
@@ -52,12 +52,11 @@ def test_padded_tokens_have_no_gradient(classifier):
   forward, params, _, mask = classifier
   # Each position has its own row of the table, so the gradient of a row is the gradient of a position.
   ids = jnp.arange(3 * LENGTH).reshape(3, LENGTH)
-  gradient = jax.grad(lambda params: jnp.square(forward(params, ids, mask, None, None)).sum())(
-    params
-  )
-  norms = jnp.linalg.norm(word_embeddings(gradient)["weight"][: 3 * LENGTH], axis=-1).reshape(
-    3, LENGTH
-  )
+  gradient = jax.jit(
+    jax.grad(lambda params: jnp.square(forward(params, ids, mask, None, None)).sum())
+  )(params)
+  rows = np.asarray(word_embeddings(gradient)["weight"])[: 3 * LENGTH]
+  norms = np.linalg.norm(rows, axis=-1).reshape(3, LENGTH)
   np.testing.assert_array_equal(norms > 0, mask)
 
 
@@ -84,16 +83,20 @@ def test_first_only_is_the_first_position_of_all(dropout_key):
   config = dataclasses.replace(CONFIG, num_hidden_layers=1 if dropout_key is None else 2)
   encoder = models.Encoder(config, rngs=nnx.Rngs(0))
   ids = jnp.asarray(np.random.default_rng(1).integers(0, 40, (4, 9)))
-  whole = encoder(ids, dropout_key=dropout_key)
-  first = encoder(ids, dropout_key=dropout_key, first_only=True, output_hidden_states=True)
+  outputs = nnx.jit(
+    lambda encoder, first_only: encoder(
+      ids, dropout_key=dropout_key, first_only=first_only, output_hidden_states=True
+    ),
+    static_argnames="first_only",
+  )
+  whole, first = outputs(encoder, first_only=False), outputs(encoder, first_only=True)
   assert first.last_hidden_state.shape == (4, 1, 16)
   if dropout_key is None:
     np.testing.assert_allclose(first.last_hidden_state, whole.last_hidden_state[:, :1], atol=1e-6)
     np.testing.assert_allclose(first.pooler_output, whole.pooler_output, atol=1e-6)
   else:
-    hidden_states = encoder(ids, dropout_key=dropout_key, output_hidden_states=True).hidden_states
     for layer in range(config.num_hidden_layers):
-      np.testing.assert_allclose(first.hidden_states[layer], hidden_states[layer], atol=1e-6)
+      np.testing.assert_allclose(first.hidden_states[layer], whole.hidden_states[layer], atol=1e-6)
 
 
 def test_first_only_has_the_gradients_of_all():
@@ -104,7 +107,8 @@ def test_first_only_has_the_gradients_of_all():
     return jnp.square(encoder(ids, first_only=first_only).pooler_output).sum()
 
   whole, first = (
-    nnx.grad(lambda encoder, flag=flag: loss(encoder, flag))(encoder) for flag in (False, True)
+    nnx.jit(nnx.grad(lambda encoder, flag=flag: loss(encoder, flag)))(encoder)
+    for flag in (False, True)
   )
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, first)
 
@@ -150,9 +154,8 @@ def test_a_token_map_with_permuted_rows_is_the_identity(classifier):
 
 def test_bfloat16_is_near_float32_and_keeps_float32_logits(classifier):
   forward, params, ids, mask = classifier
-  logits = classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16)(
-    params, ids, mask, None, None
-  ).logits
+  in_bfloat16 = jax.jit(classifier_function(CONFIG, models.Classifier(3), jnp.bfloat16))
+  logits = in_bfloat16(params, ids, mask, None, None).logits
   assert logits.dtype == jnp.float32
   np.testing.assert_allclose(logits, forward(params, ids, mask, None, None), atol=0.15)
 
