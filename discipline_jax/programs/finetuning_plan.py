@@ -4,7 +4,6 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
-import math
 import pathlib
 
 import numpy as np
@@ -165,9 +164,10 @@ def check_training(config: ConfigDict) -> None:
       "train.warmup_steps",
       "train.weight_decay",
       "train.max_grad_norm",
+      "train.learning_rate",
     ),
   )
-  if not 0 < config.train.learning_rate < math.inf:
+  if config.train.learning_rate == 0:
     raise UserError(
       f"train.learning_rate = {config.train.learning_rate} trains nothing; set --config.train.learning_rate above 0"
     )
