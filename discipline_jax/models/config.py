@@ -163,8 +163,8 @@ class ModelConfig:
     for name, is_refused in refused.items():
       if is_refused:
         raise UserError(
-          f"{name} = {repr(fields[name])[:60]}, {where}, is not supported; give a plain encoder with absolute positions,"
-          " all of its heads, and weights that are not quantised"
+          f"{name} = {repr(fields[name])[:60]}, {where}, is not supported; give a plain encoder with absolute"
+          " positions, all of its heads, and weights that are not quantised"
         )
     known = {field.name for field in dataclasses.fields(cls)}
     given = {name: value for name, value in fields.items() if name in known}
