@@ -65,9 +65,15 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   replica = saved.best
   summary = f"{saved.describe(replica)} of {workdir}: {output}"
   model = resolve_model(saved.config, saved.task)
+  _check_output(output, workdir, model.checkpoint)
   if not isinstance(model.config, models.ModelConfig):
     raise UserError(
       f"Hugging Face's format has no {model.config.model_type}; use the run with --config.mode=predict"
+    )
+  if model.config.is_decoder:
+    raise UserError(
+      "the model reads from left to right and answers at the last token, but transformers' classifier at the first; use"
+      " the run with --config.mode=predict"
     )
   if dry_run:
     print(summary)
@@ -90,6 +96,21 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   models.save(nnx.merge(graph, state), output, labels=saved.task.answer.labels, tokenizer=files)
   logging.info("%s", summary)
   print(summary)
+
+
+def _check_output(
+  output: pathlib.Path, workdir: pathlib.Path, checkpoint: pathlib.Path | None
+) -> None:
+  """Raises UserError if the output would replace files of the run, or of the checkpoint that it began with."""
+  for taken, what in (
+    (workdir, "the run's own workdir"),
+    (checkpoint, "the run's model.checkpoint"),
+  ):
+    if taken is not None and output.resolve() == taken.resolve():
+      raise UserError(
+        f"export.output = {str(output)!r} is {what}, whose files it would replace; set --config.export.output to"
+        " another folder"
+      )
 
 
 def _of_text(saved: Saved, replica: int, model: Model, table: np.ndarray) -> _Inputs:

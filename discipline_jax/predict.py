@@ -83,7 +83,11 @@ def _kept_columns(names: str | None, own: list[str]) -> list[str]:
   """Returns the columns that `predict.keep_columns` names; raises UserError if the output has such a column already."""
   columns = [] if names is None else [name.strip() for name in names.split(",")]
   for column in columns:
-    if not column or columns.count(column) > 1 or column in ("line", *own):
+    if columns.count(column) > 1:
+      raise UserError(
+        f"predict.keep_columns = {names!r} names the column {column!r} twice; name it once"
+      )
+    if not column or column in ("line", *own):
       raise UserError(
         f"predict.keep_columns = {names!r}: a column {column!r} cannot be written beside"
         f" {', '.join(['line', *own])[:200]}; leave it out, or rename it in the table"

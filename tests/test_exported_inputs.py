@@ -13,6 +13,7 @@ from scipy.special import softmax
 from transformers import AutoTokenizer
 
 from discipline_jax import defaults, models
+from discipline_jax.errors import UserError
 from discipline_jax.models.initialise import word_embeddings
 from discipline_jax.models.tokenizer import load_vocabulary
 from discipline_jax.runs.saved import read_model
@@ -312,3 +313,30 @@ def test_pipeline(table, tmp_path):
     ):
       for one in found:
         assert one["score"] == pytest.approx(float(row[f"p_{one['label']}"]), abs=1e-5)
+
+
+class TestRefused:
+  @pytest.fixture
+  def run(self, table, tmp_path):
+    write_checkpoint(tmp_path / "model", "bert")
+    write_finished_run(tmp_path / "run", config_of(tmp_path / "model", table))
+    return tmp_path / "run"
+
+  @pytest.mark.parametrize("name", ["run", "run/../run", "model"])
+  def test_an_output_that_would_replace_what_the_run_needs(self, name, run, capsys):
+    before = {path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file()}
+    assert export(run, run.parent / name) == 2
+    assert "export.output" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file()} == before
+
+  def test_a_left_to_right_model(self, run, capsys):
+    """transformers' classifier reads its first token, which has seen no other one."""
+    path = run.parent / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"is_decoder": True}))
+    assert export(run, run.parent / "out") == 2
+    assert "mode=predict" in capsys.readouterr().err
+    assert not (run.parent / "out").exists()
+
+  def test_a_workdir_in_place_of_its_export(self, run):
+    with pytest.raises(UserError, match=f"{run} .*mode=export"):
+      models.load(str(run))

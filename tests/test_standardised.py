@@ -70,7 +70,11 @@ class TestValue:
     with pytest.raises(UserError, match="the same"):
       Value().scale(targets(*labels))
 
-  @pytest.mark.parametrize("labels", [(310, 330, 430), (-1e30, 1e30), (1e-30, 2e-30), (0, 1)])
+  def test_values_whose_squares_are_too_large(self):
+    with pytest.raises(UserError, match="1e\\+30"):
+      Value().scale(targets(1, 2, 1e30))
+
+  @pytest.mark.parametrize("labels", [(310, 330, 430), (-1e17, 1e17), (1e-30, 2e-30), (0, 1)])
   def test_values_far_from_zero_or_near_it(self, labels):
     scale = Value().scale(targets(*labels))
     standardised = (np.array(labels) - scale["mean"]) / scale["std"]

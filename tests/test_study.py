@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 from matplotlib import image
@@ -43,7 +44,13 @@ def test_a_finished_study_is_shown(study, capsys, monkeypatch):
   assert main(["main", CONFIG, f"--workdir={study}"]) == 0
   lines = capsys.readouterr().out.splitlines()
   first = next(i for i, line in enumerate(lines) if line.startswith("run "))
-  assert lines[first].split() == ["run", "validation", "test", "best", "step"]
+  assert re.split("  +", lines[first]) == [
+    "run",
+    "validation",
+    "test",
+    "test, 95% interval",
+    "best step",
+  ]
   assert [line.split()[0] for line in lines[first + 1 : first + 3]] == ["scratch", "from_last"]
   result = json.loads(before)
   assert f"{result['runs']['scratch']['test']['mean']:.1f} ±" in lines[first + 1]

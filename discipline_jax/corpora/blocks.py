@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -194,7 +194,8 @@ def write_block(
     Counts that can be added up over blocks: `documents`; `sentences`; `tokens`, an array with the frequency of each id;
     for each part and length, for example `train_128`, an array of two: the instances and their tokens; and for each
     length, for example `long_128`, the sentences that were cut because no row has room for them. A corpus of text also
-    has `repeated`, the tokens in sentences that stood before in the block.
+    has `repeated`, the tokens in sentences that stood before in the block, and `copies`, an array of two: the held-out
+    documents of which training documents of the block are copies, and all held-out ones.
 
   Raises:
     UserError: the block has too few documents to hold some out, or to pair them.
@@ -212,6 +213,7 @@ def write_block(
   }
   if not isinstance(block, LinesBlock):
     counts["repeated"] = _repeated(documents)
+    counts["copies"] = _copies(parts)
   for length in settings.lengths:
     counts[f"long_{length}"] = np.array(0)
     for part, own in parts.items():
@@ -267,6 +269,15 @@ def _repeated(documents: Sequence[Sentences]) -> np.ndarray:
     count += len(sentence) * (content in seen)
     seen.add(content)
   return np.array(count)
+
+
+def _copies(parts: Mapping[str, list[Sentences]]) -> np.ndarray:
+  """Returns how many held-out documents are also in training, and how many there are."""
+  trained, held_out = (
+    [b"\n".join(sentence.tobytes() for sentence in one) for one in parts[part]] for part in PARTS
+  )
+  known = set(trained)
+  return np.array([sum(one in known for one in held_out), len(held_out)])
 
 
 def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:

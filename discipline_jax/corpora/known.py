@@ -19,6 +19,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
 _MOST_UNKNOWN, _SAID_UNKNOWN = 0.1, 0.01  # shares from which a corpus is refused, and is warned of
+_MOST_COPIES = 0.05  # share of the held-out documents that training also has, from which it is said
 _MOST_REPEATED = 0.5  # share of tokens in repeated sentences from which it is said
 # A text whose compressed size is a smaller share of its unigram entropy repeats itself.
 _LEAST_NEWS = 0.1
@@ -107,6 +108,14 @@ def check_statistics(statistics: Mapping, source: str | None) -> None:
   if unknown > _SAID_UNKNOWN:
     logging.warning(
       "%.1f%% of the corpus's tokens are unknown to its vocabulary, %s", 100 * unknown, where
+    )
+  copies, held_out = statistics.get("copies", (0, 1))
+  if copies > _MOST_COPIES * held_out:
+    logging.warning(
+      "%d of %d held-out documents are in the training part, too, so the held-out loss is that of known text; leave"
+      " copies out",
+      copies,
+      held_out,
     )
   if statistics.get("repeated", 0) > _MOST_REPEATED:
     logging.warning(

@@ -33,7 +33,7 @@ from discipline_jax.corpora import artificial
 from discipline_jax.corpora.blocks import PARTS, Block, LinesBlock, Settings, write_block
 from discipline_jax.corpora.instances import PAIRING_OF
 from discipline_jax.corpora.known import check_sample, check_statistics
-from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, summary
+from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, check_pairs, summary
 from discipline_jax.corpora.source import (
   TEXTS,
   Source,
@@ -76,6 +76,7 @@ def prepare(config: ConfigDict) -> Prepared:
   prepared = Prepared.open(directory)
   if is_there:  # prepared by a version that did not look at it, or to be warned of again
     check_statistics(prepared.description["statistics"], vocabulary_source(config))
+  check_pairs(prepared)
   return prepared
 
 
@@ -119,6 +120,7 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
       " prepare the corpus again from its source"
     )
   check_statistics(prepared.description["statistics"], str(path))
+  check_pairs(prepared)
   return prepared
 
 
@@ -316,6 +318,7 @@ def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dic
     "unknown": float(tokens[vocabulary.unk_id] / tokens.sum()),
     "parts": parts,
     **({"repeated": float(counts["repeated"] / tokens.sum())} if "repeated" in counts else {}),
+    **({"copies": counts["copies"].tolist()} if "copies" in counts else {}),
   }
 
 

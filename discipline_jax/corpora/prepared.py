@@ -10,6 +10,8 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
 DESCRIPTION = "corpus.json"
+# Instances that are looked at for next sentences, of which half should be; of fewer than this all may not be by chance.
+_PAIRS, _FEW_PAIRS = 1000, 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +60,19 @@ class Prepared:
         " copy all its files, or delete this folder and prepare the corpus again"
       )
     return found
+
+
+def check_pairs(prepared: Prepared) -> None:
+  """Raises UserError if no second segment follows its first one, so that a model learns nothing from pairs."""
+  description = prepared.description
+  if description["pairing"] != "next_sentence":
+    return
+  labels = prepared.records("train", description["lengths"][0]).first(_PAIRS)["label"]
+  if len(labels) > _FEW_PAIRS and labels.all():
+    raise UserError(
+      "no document of the corpus has two sentences, so none follows another; set --config.objective.kind=mlm, or put"
+      " the sentences of a document below each other and an empty line behind it"
+    )
 
 
 def summary(prepared: Prepared) -> dict[str, str]:

@@ -38,6 +38,7 @@ FAMILIES = tuple(_DEFAULTS)
 _SAME_NETWORKS = {"xlm-roberta": "roberta", "camembert": "roberta"}
 # ALBERT's name of the field `classifier_dropout`.
 _CLASSIFIER_DROPOUT = {"albert": "classifier_dropout_prob"}
+_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +151,11 @@ class ModelConfig:
       raise UserError(
         f"model_type {model_type!r}, {where}, is not one of: {', '.join(FAMILIES)}; give a checkpoint of one of these"
       )
+    if model_type in ("bert", "roberta"):
+      cls._check_no_sharing(fields, model_type, where)
     refused = {
+      "pruned_heads": bool(fields.get("pruned_heads")),
+      "quantization_config": fields.get("quantization_config") is not None,
       "position_embedding_type": fields.get("position_embedding_type", "absolute") != "absolute",
       "is_decoder": bool(fields.get("is_decoder", False)) and model_type != "bert",
       "add_cross_attention": bool(fields.get("add_cross_attention", False)),
@@ -158,7 +163,8 @@ class ModelConfig:
     for name, is_refused in refused.items():
       if is_refused:
         raise UserError(
-          f"{name} = {fields[name]!r}, {where}, is not supported; give a plain encoder with absolute positions"
+          f"{name} = {str(fields[name])[:60]}, {where}, is not supported; give a plain encoder with absolute positions,"
+          " all of its heads, and weights that are not quantised"
         )
     known = {field.name for field in dataclasses.fields(cls)}
     given = {name: value for name, value in fields.items() if name in known}
@@ -172,6 +178,16 @@ class ModelConfig:
     config = cls(**values)
     config._check_sizes(where)
     return config
+
+  @classmethod
+  def _check_no_sharing(cls, fields: Mapping[str, Any], model_type: str, where: str) -> None:
+    """Raises UserError for ALBERT's fields in another family, whose checkpoints could not hold such a network."""
+    for name in _ALBERT_ONLY:
+      if fields.get(name) is not None:
+        raise UserError(
+          f"{name} = {fields[name]!r}, {where}, is for ALBERT, but model_type is {model_type}; leave it unset, or set"
+          " model_type to albert"
+        )
 
   @classmethod
   def _check_values(cls, values: Mapping[str, Any], where: str) -> None:
@@ -224,6 +240,8 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   if fields.get("model_type") is None:
     fields["model_type"] = find_model_type(directory, fields)
   fields["model_type"] = _SAME_NETWORKS.get(str(fields["model_type"]), fields["model_type"])
+  if fields["model_type"] in ("bert", "roberta"):  # transformers does not look at these, either
+    fields = {name: value for name, value in fields.items() if name not in _ALBERT_ONLY}
   return ModelConfig.from_dict(fields, str(directory / "config.json"))
 
 

@@ -110,6 +110,10 @@ def _local(checkpoint: str) -> pathlib.Path | None:
   path = pathlib.Path(checkpoint).expanduser()
   if kept_steps(path):
     return path / KEPT / str(kept_steps(path)[-1])
+  if (path / "model" / "task.json").is_file():
+    raise UserError(
+      f"{path} is the workdir of a fine-tuning; export its model with --config.mode=export, and give that folder"
+    )
   if path.is_dir():
     return path
   workdir, _, step = checkpoint.rpartition("@")

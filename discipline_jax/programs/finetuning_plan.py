@@ -4,6 +4,7 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
+import math
 import pathlib
 
 import numpy as np
@@ -137,7 +138,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     token_map_reason=reason,
     scales=[_scale(task, features, split) if config.task.standardise else {} for split in splits],
   )
-  _check_selection(plan)
+  _warn(plan)
   return plan
 
 
@@ -164,9 +165,12 @@ def check_training(config: ConfigDict) -> None:
       "train.warmup_steps",
       "train.weight_decay",
       "train.max_grad_norm",
-      "train.learning_rate",
     ),
   )
+  if not 0 < config.train.learning_rate < math.inf:
+    raise UserError(
+      f"train.learning_rate = {config.train.learning_rate} trains nothing; set --config.train.learning_rate above 0"
+    )
   command_line.rates(config, ("model.dropout", "model.attention_dropout"))
   command_line.one_of(
     config, {"model.init": INITS, "model.dtype": DTYPES, "train.optimizer": OPTIMIZERS}
@@ -200,8 +204,16 @@ def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32
   )
 
 
-def _check_selection(plan: Plan) -> None:
-  """Logs a warning if the best of several evaluations is chosen on few samples."""
+def _warn(plan: Plan) -> None:
+  """Logs what makes a training less than it seems: a choice by few samples, a warm-up that never ends."""
+  train = plan.config.train
+  if plan.num_steps < train.warmup_steps:
+    logging.warning(
+      "train.warmup_steps = %d, but there are %d updates, so the learning rate never rises to %g",
+      train.warmup_steps,
+      plan.num_steps,
+      train.learning_rate,
+    )
   config, samples = plan.config.eval, len(plan.splits[0]["validation"])
   if config.max_examples != -1:
     samples = min(samples, config.max_examples)

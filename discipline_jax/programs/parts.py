@@ -58,7 +58,7 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   splits = equally_long(drawn)
   if classes is not None:
     _warn_of_lost_classes(classes, answer.labels, splits, seeds)
-  common = [overlaps(features, split) for split in splits]
+  common = overlaps(features, splits)
   _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
 
@@ -124,7 +124,8 @@ def _warn_of_overlaps(
     logging.warning(
       "%s are in the training part, too, so a score on them says little about new ones; %s",
       ", ".join(told),
-      "set --config.task.group_identity=1 to keep equal sequences in one part"
+      "leave equal ones out, or set --config.task.group_identity=1 to keep them in one part (if they are equal only as"
+      " far as they are read, raise task.max_length)"
       if is_random
       else "leave them out of one of the parts",
     )

@@ -14,9 +14,10 @@ from discipline_jax import command_line
 from discipline_jax.corpora.masking import Masking
 from discipline_jax.corpora.source import check_corpus, describe_vocabulary
 from discipline_jax.errors import UserError
-from discipline_jax.models.config import ModelConfig, read_config
+from discipline_jax.models.config import ModelConfig, read_config, read_fields
 from discipline_jax.models.locate import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
+from discipline_jax.models.weights import open_weights
 from discipline_jax.programs.finetuning_plan import check_training
 from discipline_jax.programs.model import given_sizes, with_dropout
 from discipline_jax.training.objectives import KINDS
@@ -83,7 +84,20 @@ def model_parts(
       f"the corpus has another vocabulary than {config.model.checkpoint};"
       f" set --config.corpus.vocabulary={config.model.checkpoint}"
     )
+  _check_decoder(checkpoint)
   return checkpoint, model_config
+
+
+def _check_decoder(checkpoint: pathlib.Path) -> None:
+  """Raises UserError if the checkpoint predicts tokens by another table than that of its embeddings."""
+  if read_fields(checkpoint).get("tie_word_embeddings", True):
+    return
+  own = [name for name in open_weights(checkpoint) if name.endswith("decoder.weight")]
+  if own:
+    raise UserError(
+      f"{own[0]} is a table of its own (tie_word_embeddings is false), and here tokens are predicted by the embeddings,"
+      f" {checkpoint}; to go on without it, set tie_word_embeddings to true in its config.json"
+    )
 
 
 def sizes(config: ConfigDict) -> ModelConfig:

@@ -55,14 +55,19 @@ def pretrained(result: Mapping) -> dict[str, str]:
 
 def side_by_side(results: Mapping[str, Mapping]) -> str:
   """Returns a table of finished fine-tunings, by name, one beside the other."""
-  rows: list[tuple[str, ...]] = [("run", "validation", "test", "of test", "best step")]
+  rows: list[tuple[str, ...]] = [("run", "validation", "test", "test, 95% interval", "best step")]
   for name, result in results.items():
     if result["mode"] == "finetune":
       scores = [
         f"{result[part]['mean']:.1f} ± {result[part]['std']:.1f}" for part in ("validation", "test")
       ]
       rows.append(
-        (name, *scores, _interval(result["test"]), ", ".join(map(str, result["best_steps"])))
+        (
+          name,
+          *scores,
+          _interval(result["test"]).removeprefix("95% interval "),
+          ", ".join(map(str, result["best_steps"])),
+        )
       )
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   return "\n".join(

@@ -36,9 +36,12 @@ def identity(config: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     config = json.loads(config.to_json_best_effort())
   fields = _flat(config)
   known = _flat(json.loads(defaults.of_mode(str(fields.get("mode"))).to_json_best_effort()))
-  return {
+  own = {
     name: fields.get(name, default) for name, default in known.items() if name not in _IRRELEVANT
   }
+  if (own.get("task.name"), own.get("task.kind")) == ("custom", "classification"):
+    own.pop("task.standardise")  # classes have no scale
+  return own
 
 
 def digest(config: ConfigDict | Mapping[str, Any]) -> str:

@@ -125,7 +125,7 @@ class Workdir:
       name, own, other = difference
       raise UserError(
         f"{name} is {own!r}, but the run in this workdir has {other!r}, {path};"
-        f" give another --workdir, or delete the folder {self.path}"
+        f" give another --workdir, or set --config.{name}={other} to go on with that run"
       )
 
   def _write(self, name: str, content: dict) -> None:

@@ -23,6 +23,7 @@ from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, un
 
 # Times the largest value: a single-precision number has about 7 digits, of which 3 must be left for the differences.
 _SMALLEST_SPREAD = 1e-4
+_LARGEST_VALUE = 1e18  # the square of a number above is no single-precision number
 _FAR = 10  # times the range of all other values
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
@@ -198,6 +199,11 @@ class Value(Answer):
         f"the {len(labels)} values of the training part are {'all' if np.ptp(labels) == 0 else 'nearly'} the same"
         f" ({mean:g}, standard deviation {std:g}), so there is nothing to learn from them in single precision; subtract"
         " what they share, or give others"
+      )
+    if largest > _LARGEST_VALUE:
+      raise UserError(
+        f"values of up to {largest:g} have squares that single precision cannot hold; divide all values, or correct"
+        " them"
       )
     return {"mean": np.float32(mean), "std": np.float32(std)}
 

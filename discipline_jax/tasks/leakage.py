@@ -1,7 +1,7 @@
 """Counts the samples that a model is scored on and has seen in training."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,22 +22,27 @@ class Overlap:
   contradicting: int
 
 
-def overlaps(features: Features, split: Split) -> Mapping[str, Overlap]:
-  """Returns the overlap of each part with training, as the model sees samples: cut to the longest input."""
+def overlaps(features: Features, splits: Sequence[Split]) -> list[Mapping[str, Overlap]]:
+  """Returns the overlap of each part of each split with training.
+
+  Inputs are compared as the model sees them: cut to the longest input.
+  """
   inputs = _numbered(features)
   labels = features.targets["labels"] if features.targets else np.zeros(len(inputs))
-  trained: dict[int, set] = {}
-  for one, label in zip(inputs[split["train"]], labels[split["train"]], strict=True):
-    trained.setdefault(one, set()).add(label)
+  return [_of_split(inputs, labels, split) for split in splits]
+
+
+def _of_split(inputs: np.ndarray, labels: np.ndarray, split: Split) -> Mapping[str, Overlap]:
+  train = split["train"][np.argsort(inputs[split["train"]], kind="stable")]
+  known, starts = np.unique(inputs[train], return_index=True)
+  lowest, highest = (limit.reduceat(labels[train], starts) for limit in (np.minimum, np.maximum))
   found = {}
   for part, samples in split.items():
     if part != "train":
-      both = [
-        trained[one] - {label}
-        for one, label in zip(inputs[samples], labels[samples], strict=True)
-        if one in trained
-      ]
-      found[part] = Overlap(len(both), sum(map(bool, both)))
+      own = samples[np.isin(inputs[samples], known)]
+      places = np.searchsorted(known, inputs[own])
+      others = (lowest[places] != labels[own]) | (highest[places] != labels[own])
+      found[part] = Overlap(len(own), int(others.sum()))
   return found
 
 

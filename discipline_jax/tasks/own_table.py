@@ -70,6 +70,11 @@ class Format:
       )
     if self.k < 1:
       raise UserError(f"task.k = {self.k} letters; set --config.task.k to at least 1")
+    if self.k != Spelling.k and self.symbols != "kmers":
+      raise UserError(
+        f"task.k = {self.k} is for k-mers, but task.symbols = {self.symbols!r}; set --config.task.symbols=kmers, or"
+        " leave task.k unset"
+      )
 
 
 def task_format(task: ConfigDict) -> Format:

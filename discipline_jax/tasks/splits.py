@@ -91,8 +91,7 @@ def _by_groups(
   _, own, sizes = np.unique(groups, return_inverse=True, return_counts=True)
   if len(sizes) < 3:
     raise UserError(
-      f"all samples are of {len(sizes)} groups, which cannot be split into three parts; give parts with task.splits, or"
-      " other groups"
+      f"{len(sizes)} group(s) of samples cannot be split into three parts; give parts with task.splits, or other groups"
     )
   part_of = np.zeros(len(sizes), int)
   for part in (1, 2):

@@ -8,6 +8,7 @@ the map, so it does not change.
 
 import collections
 import pathlib
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,6 +60,13 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
   tokens = [_plain(token) for i, token in enumerate(vocabulary.tokens) if i not in skip]
   if _ENGLISH.issubset(tokens):
     return "random", "the model's vocabulary is of English text"
+  longer_symbols = [one for one in symbols if len(one) > 1 and not one.lstrip("+-").isdigit()]
+  if not missing and len({*map(len, symbols)}) > 1 and len(longer_symbols) > 1:
+    # Of a large alphabet, such as the atoms of molecules, a task has a small part.
+    return (
+      "identity",
+      f"all symbols are tokens of the model, {len(longer_symbols)} of them of several letters",
+    )
   names = {*symbols, *(_plain(vocabulary.tokens[i]) for i in own.values())}
   longer = [token for token in tokens if len(token) > 1]
   # A vocabulary of pieces also has the single characters that they are made of, and often many more.
@@ -89,10 +97,11 @@ def _hint(vocabulary: Vocabulary, symbols: Sequence[str]) -> str:
 
 
 def _share_made_of(symbols: set[str], tokens: Sequence[str]) -> float:
-  """Returns the share of tokens that are symbols, or could be further ones, or are made of single letters."""
+  """Returns the share of tokens that are symbols, one or several in a row, or others of their length."""
   lengths = {len(symbol) for symbol in symbols}
   if len(lengths) > 1:
-    made = [token for token in tokens if token in symbols]
+    one_of = re.compile(f"(?:{'|'.join(map(re.escape, sorted(symbols, key=len, reverse=True)))})+")
+    made = [token for token in tokens if one_of.fullmatch(token)]
   else:
     letters = set().union(*symbols)
     made = [

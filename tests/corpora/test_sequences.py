@@ -247,6 +247,7 @@ def test_both_cases_of_a_letter_are_said(tmp_path, caplog):
     ("ACGT\nGG", {"corpus.name": "tfds"}, r"corpus\.name = 'tfds'"),
     ("AC\nGG\n", {"corpus.symbols": "kmers", "corpus.k": 3}, r"3-mer, .*a\.txt"),
     ("AAAA\nAAA\nAA\n", {}, "single type"),
+    ("A\nC\n" * 30, {"objective.kind": "mlm_nsp"}, "two sentences.*objective.kind=mlm"),
     ("", {}, r"a\.txt"),
   ],
 )
@@ -359,7 +360,12 @@ def test_a_text_that_repeats_itself_is_said(tmp_path, caplog):
   path.write_text("\n\n".join(texts))
   statistics = prepare(config_for(path, **fields)).description["statistics"]
   assert statistics["repeated"] == 0
+  assert statistics["copies"][0] == 0
   assert "repeat" not in caplog.text
+  path.write_text("\n\n".join([*texts, "a b.", "b c.", *texts]))  # a file twice
+  copies, held_out = prepare(config_for(path, **fields)).description["statistics"]["copies"]
+  assert 0.9 * held_out < copies <= held_out
+  assert f"{copies} of {held_out} held-out documents" in caplog.text
   path.write_text("\n\n".join(texts[:30] * 10))
   statistics = prepare(config_for(path, **fields)).description["statistics"]
   assert statistics["repeated"] == pytest.approx(0.9)

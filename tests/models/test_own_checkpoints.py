@@ -398,3 +398,29 @@ class TestRevision:
     with pytest.raises(UserError, match=rf"{tmp_path} is a directory, .*; give {tmp_path} alone"):
       resolve(f"{tmp_path}@v1")
     assert asked == []
+
+
+class TestFields:
+  @pytest.mark.parametrize("name", ["embedding_size", "num_hidden_groups", "inner_group_num"])
+  def test_fields_of_albert_in_another_family(self, name, checkpoint):
+    """transformers does not look at them, and no BERT of this package can have them."""
+    directory, _ = checkpoint
+    edit(directory, **{name: 2})
+    models.load(str(directory))
+    with pytest.raises(UserError, match=f"{name} = 2, in a flag, is for ALBERT"):
+      models.ModelConfig.from_dict({"model_type": "bert", name: 2}, "in a flag")
+
+  @pytest.mark.parametrize(
+    ("name", "value"),
+    [("pruned_heads", {"0": [1]}), ("quantization_config", {"load_in_8bit": True})],
+  )
+  def test_networks_that_are_cut_or_quantised(self, name, value, checkpoint):
+    directory, _ = checkpoint
+    edit(directory, **{name: value})
+    with pytest.raises(UserError, match=name):
+      models.load(str(directory))
+
+  def test_a_byte_order_mark_before_a_vocabulary(self, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\ufeff" + "\n".join([*NAMES, *"ACGT"]) + "\n")
+    vocabulary = load_vocabulary(tmp_path, 9)
+    assert (vocabulary.pad_id, vocabulary.tokens[5]) == (0, "A")

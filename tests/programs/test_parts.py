@@ -97,7 +97,7 @@ def test_a_class_of_one_row_is_kept_in_training(tmp_path, caplog):
     ({"group_identity": 0.5, "splits": "part"}, "the parts of task custom are given"),
     ({"group_identity": 1.5, "splits": None}, "not in (0, 1]"),
     ({"group_identity": 0.5, "group_column": "label"}, "unset one of the two"),
-    ({"group_column": "label"}, "of 2 groups"),
+    ({"group_column": "label"}, "2 group"),
   ],
 )
 def test_mistakes(fields, message, leaking):

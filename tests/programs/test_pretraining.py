@@ -1,18 +1,22 @@
 """Tests the pre-training program without a run: its phases, and the programs that it lowers."""
 
 import itertools
+import json
+import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import multihost_utils
+from safetensors.numpy import save_file
 
 from discipline_jax import defaults
 from discipline_jax.corpora.prepare import prepare
+from discipline_jax.errors import UserError
 from discipline_jax.pretrain import _keep
 from discipline_jax.programs.pretraining import Pretraining
-from discipline_jax.programs.pretraining_plan import Phase, kept_steps, phases
+from discipline_jax.programs.pretraining_plan import Phase, _check_decoder, kept_steps, phases
 from discipline_jax.training.objectives import RowBatch, held_out_sums
 from discipline_jax.training.sharding import make_mesh
 from tests.testdata import tiny_pretrain
@@ -107,3 +111,17 @@ def test_what_is_held_out_is_measured_in_batches(program):
   measured = program.measure(state)
   assert measured["mlm_loss"] == pytest.approx(total["mlm_loss"] / total["mlm_count"], rel=1e-5)
   assert measured["mlm_accuracy"] == pytest.approx(total["mlm_accuracy"] / total["mlm_count"])
+
+
+def test_a_decoder_of_its_own_is_not_dropped(testdata, tmp_path):
+  """Its table predicts tokens in place of the embeddings, which would give other losses without a word."""
+  shutil.copytree(testdata / "bert_small", tmp_path / "model")
+  fields = json.loads((tmp_path / "model" / "config.json").read_text())
+  directory = tmp_path / "model"
+  size = (fields["vocab_size"], fields["hidden_size"])
+  weights = {"cls.predictions.decoder.weight": np.zeros(size, np.float32)}
+  save_file(weights, directory / "model.safetensors")
+  _check_decoder(directory)
+  (directory / "config.json").write_text(json.dumps(fields | {"tie_word_embeddings": False}))
+  with pytest.raises(UserError, match=f"decoder.weight.*{directory}"):
+    _check_decoder(directory)

@@ -68,4 +68,4 @@ def test_a_run_of_an_older_version_is_shown():
 def test_a_study_shows_the_interval_of_test():
   part = scores([measured([0, 0, 1], [0, 0, 0])], "accuracy")
   table = describe.side_by_side({"mine": result(validation=part, test=part)})
-  assert table.splitlines()[1].split("  ")[-2:] == ["95% interval 20.8 to 93.9, 3 samples", "10"]
+  assert table.splitlines()[1].split("  ")[-2:] == ["20.8 to 93.9, 3 samples", "10"]

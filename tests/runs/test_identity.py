@@ -20,6 +20,23 @@ def test_a_config_and_its_file_are_one_run(make):
 
 
 @pytest.mark.parametrize(
+  ("name", "kind", "counts"),
+  [
+    ("custom", "classification", False),
+    ("custom", "regression", True),
+    ("protein_stability", "classification", True),  # `kind` is of tables of one's own only
+  ],
+)
+def test_the_scale_of_values_counts_where_there_are_values(name, kind, counts):
+  ours, theirs = defaults.finetune(), defaults.finetune()
+  for config in (ours, theirs):
+    config.task.update(name=name, kind=kind)
+  theirs.task.standardise = True
+  assert (first_difference(ours, theirs) is not None) == counts
+  assert (digest(ours) != digest(theirs)) == counts
+
+
+@pytest.mark.parametrize(
   ("name", "value"),
   [
     ("data_dir", "elsewhere"),

@@ -24,17 +24,17 @@ def test_equal_inputs_and_labels_that_contradict():
   """Of four test samples three are in training: one with its label, one with another, one with both labels."""
   own = features([[3], [4], [5], [5], [3], [4], [5], [6]], [0, 0, 0, 1, 0, 1, 1, 1])
   split = {"train": np.arange(4), "validation": np.array([7]), "test": np.arange(4, 8)}
-  assert overlaps(own, split) == {"validation": Overlap(0, 0), "test": Overlap(3, 2)}
+  assert overlaps(own, [split])[0] == {"validation": Overlap(0, 0), "test": Overlap(3, 2)}
 
 
 def test_pairs_are_equal_if_both_texts_are():
   own = features([[3, 4, 3], [3, 4, 3]], [0, 0], [[0, 0, 1], [0, 1, 1]])
   split = {"train": np.array([0]), "validation": np.array([1])}
-  assert overlaps(own, split) == {"validation": Overlap(0, 0)}
-  assert overlaps(features(own.symbols, [0, 0]), split) == {"validation": Overlap(1, 0)}
+  assert overlaps(own, [split])[0] == {"validation": Overlap(0, 0)}
+  assert overlaps(features(own.symbols, [0, 0]), [split])[0] == {"validation": Overlap(1, 0)}
 
 
 def test_values_contradict_if_they_are_not_equal():
   own = features([[3], [3], [3]], [0.5, 0.5, 0.25])
   split = {"train": np.array([0]), "validation": np.array([1]), "test": np.array([2])}
-  assert overlaps(own, split) == {"validation": Overlap(1, 0), "test": Overlap(1, 1)}
+  assert overlaps(own, [split])[0] == {"validation": Overlap(1, 0), "test": Overlap(1, 1)}

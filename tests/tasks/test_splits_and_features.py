@@ -382,5 +382,5 @@ class TestGroups:
       np.testing.assert_array_equal(equal[3][name], splits[3][name][:length])
 
   def test_too_few_groups(self):
-    with pytest.raises(UserError, match="of 2 groups"):
+    with pytest.raises(UserError, match="2 group"):
       make_split({"all": 40}, 0, groups=np.arange(40) % 2)

@@ -85,6 +85,9 @@ def test_auto_is_fast_on_large_vocabularies():
     ("bert-tiny-uncased", "ACGT", "random"),
     ("bert-tiny-uncased", "abcdefghijklmnopqrstuvwxyz", "random"),
     ("minilm-l6-uncased", AMINO_ACIDS, "random"),
+    ("minilm-l6-uncased", ["the", "cat", "a", "dog"], "random"),
+    ("albert-smiles", ["C", "c", "(", ")", "=", "Cl", "Br", "[C@@H]", "[nH]"], "identity"),
+    ("albert-smiles", ["C", "c", "(", ")", "=", "Cl", "Br", "[C@@H]", "[Xy]"], "random"),
   ],
 )
 def test_auto_on_real_models(shared, model, symbols, kind):

@@ -58,7 +58,8 @@ def read_delimited(
     for cells in reader:
       fields = [_FORMULA.sub(r"\1", cell) if quotes else cell for cell in cells]
       here, place = place, f"{path}:{reader.line_num + 1}"
-      if not any(field.strip() for field in fields):  # also `,,,`, an empty row of a spreadsheet
+      # Also `,,,`, an empty row of a spreadsheet; but "" in a table of one column is an empty cell.
+      if not any(field.strip() for field in fields) and (len(names) != 1 or not fields):
         continue
       if not names:
         names = [clean(name) for name in fields]
