@@ -25,12 +25,23 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import jax
 import pytest
+from beartype import BeartypeConf
+from beartype.claw import beartype_package
 from jaxtyping import install_import_hook
 
 # Before anything of the package is imported: in the tests' own process, calls check the types, dtypes and shapes of
-# their annotations. An int may stand for a float.
-install_import_hook(
-  "discipline_jax", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+# their annotations. An int may stand for a float. jaxtyping's checks of shapes cost twenty times those of types, so
+# they are for the modules with shapes alone.
+PACKAGE = pathlib.Path(__file__).parents[1] / "discipline_jax"
+SHAPED = [
+  ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+  for path in PACKAGE.rglob("*.py")
+  if "from jaxtyping import" in path.read_text(encoding="utf-8")
+]
+install_import_hook(SHAPED, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+beartype_package(
+  "discipline_jax",
+  conf=BeartypeConf(is_pep484_tower=True, claw_is_pep526=False, violation_type=TypeError),
 )
 
 from tests import whole_runs  # noqa: E402

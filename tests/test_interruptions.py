@@ -23,17 +23,26 @@ def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
   return jax.tree.leaves(manager.restore(60, args=ocp.args.StandardRestore()))
 
 
-def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
+def test_killed_and_stopped_then_identical_bits(uninterrupted, tmp_path):
+  """Killed at random moments, before and after a signal by which it saves; then stopped by the other signal."""
   whole, _, _ = uninterrupted
-  workdir = tmp_path / "killed"
-  for _ in range(2):
+  workdir = tmp_path / "run"
+  for step, number, code in (
+    (5, signal.SIGTERM, 75),
+    (15, signal.SIGKILL, -signal.SIGKILL),
+    (30, signal.SIGINT, 130),
+  ):
     process = start(workdir)
-    wait_for_step(workdir, min(50, last_step(workdir) + random.randint(1, 20)))
-    process.kill()
-    process.communicate()
+    wait_for_step(workdir, min(50, max(step, last_step(workdir) + random.randint(1, 10))))
+    process.send_signal(number)
+    found, _, stderr = finish(process)
+    assert found == code, stderr
+    assert "Traceback" not in stderr
+    assert (number == signal.SIGKILL) != ("stopped: stopped at step " in stderr)
     assert not (workdir / "result.json").exists()
   code, _, stderr = finish(start(workdir))
   assert code == 0, stderr
+  assert "Resuming from step" in stderr
   for ours, theirs in zip(last_checkpoint(workdir), last_checkpoint(whole), strict=True):
     np.testing.assert_array_equal(ours, theirs)
   same_results(workdir, whole)
@@ -42,22 +51,6 @@ def test_kill_at_random_moments_then_identical_bits(uninterrupted, tmp_path):
     for line in map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
   ]
   assert len(set(steps)) == len(steps), "a step is logged twice"
-
-
-def test_a_signal_saves_and_the_next_start_goes_on(uninterrupted, tmp_path):
-  whole, _, _ = uninterrupted
-  for step, number, code in ((5, signal.SIGTERM, 75), (20, signal.SIGINT, 130)):
-    process = start(tmp_path / "stopped")
-    wait_for_step(tmp_path / "stopped", step)
-    process.send_signal(number)
-    found, _, stderr = finish(process)
-    assert found == code, stderr
-    assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
-    assert "Traceback" not in stderr
-  code, _, stderr = finish(start(tmp_path / "stopped"))
-  assert code == 0, stderr
-  assert "Resuming from step" in stderr
-  same_results(tmp_path / "stopped", whole)
 
 
 def same_results(workdir, whole):

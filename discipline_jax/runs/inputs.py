@@ -23,7 +23,6 @@ from discipline_jax.tasks.own_table import part_files
 
 # By field and name. Later versions must not list further files under these fields and names: they would look new.
 Files = dict[str, dict[str, pathlib.Path]]
-Record = dict[str, dict[str, "Entry"]]
 Stamp = tuple[int, int, int]  # size and times
 
 
@@ -40,6 +39,9 @@ class Entry:
   @property
   def stamp(self) -> Stamp:
     return self.size, self.mtime_ns, self.ctime_ns
+
+
+Record = dict[str, dict[str, Entry]]  # by field and name
 
 
 @dataclasses.dataclass(frozen=True)

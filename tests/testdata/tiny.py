@@ -20,5 +20,5 @@ def get_config(sizes: str = "small"):
   config.replicas = 2
   config.train.update(steps=60, learning_rate=1e-3)
   config.eval.every_steps = 20
-  config.checkpoint.every_steps = 7
+  config.checkpoint.every_steps = 14
   return config

@@ -26,5 +26,5 @@ def get_config(sizes: str = "small"):
     log_every_steps=5,
   )
   config.eval.update(every_steps=15, batch_size=16, max_examples=40)
-  config.checkpoint.update(every_steps=4, keep_steps=(0, 10))
+  config.checkpoint.update(every_steps=8, keep_steps=(0, 10))
   return config
