@@ -30,7 +30,7 @@ from beartype.claw import beartype_package
 from jaxtyping import install_import_hook
 
 # Before anything of the package is imported: in the tests' own process, calls check the types, dtypes and shapes of
-# their annotations. An int may stand for a float. jaxtyping's checks of shapes cost twenty times those of types, so
+# their annotations. An int may stand for a float. jaxtyping's checks of shapes cost more than those of types, so
 # they are for the modules with shapes alone.
 PACKAGE = pathlib.Path(__file__).parents[1] / "discipline_jax"
 SHAPED = [
