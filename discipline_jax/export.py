@@ -27,7 +27,7 @@ from discipline_jax.tasks.features import NUM_SPECIAL
 
 @dataclasses.dataclass(frozen=True)
 class _Inputs:
-  """How the inputs of an exported model are made.
+  """Holds what makes the inputs of an exported model.
 
   Attributes:
     table: its embedding table, in which the row of each token stands at the token's id.

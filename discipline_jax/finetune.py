@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from discipline_jax.command_line import format_rows
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning, State
-from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.runs import describe
 from discipline_jax.runs.result import envelope, scores
 from discipline_jax.runs.resume import begin
@@ -106,14 +106,7 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
   measured = {name: program.measure(params, name) for name in ("validation", *tests)}
   weights = _by_seed(plan.seeds, program.restored(params))
   if jax.process_index() == 0:
-    inputs = Inputs(
-      plan.max_length,
-      np.unique(plan.lengths),
-      plan.seeds,
-      plan.features.segments is not None,
-      plan.features.symbol_ids,
-    )
-    write_model(run.path, plan.task, inputs, weights, plan.sub_tables)
+    write_model(run.path, plan.task, model_inputs(plan), weights, plan.sub_tables)
   for name in tests:
     _log(log, program, program.num_steps, name, measured[name])
   return {
@@ -135,6 +128,17 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
     "steps": program.num_steps,
     "collapsed": any(one.collapsed for one in measured["validation"]),
   }
+
+
+def model_inputs(plan: Plan) -> Inputs:
+  """Returns how the inputs of a plan's model are made, as its workdir keeps it."""
+  return Inputs(
+    plan.max_length,
+    np.unique(plan.lengths),
+    plan.seeds,
+    plan.features.segments is not None,
+    plan.features.symbol_ids,
+  )
 
 
 def _as_json(scale: dict) -> dict[str, float]:

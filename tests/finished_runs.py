@@ -7,9 +7,10 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from discipline_jax.finetune import model_inputs
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
-from discipline_jax.runs.saved import Inputs, write_model
+from discipline_jax.runs.saved import write_model
 
 
 def write_finished_run(workdir: pathlib.Path, config: ConfigDict) -> Plan:
@@ -30,14 +31,7 @@ def write_finished_run(workdir: pathlib.Path, config: ConfigDict) -> Plan:
       lambda leaf: np.asarray(leaf) + rng.normal(0, 0.3, leaf.shape).astype(np.float32), one
     )
   workdir.mkdir(parents=True)
-  inputs = Inputs(
-    plan.max_length,
-    np.unique(plan.lengths),
-    plan.seeds,
-    plan.features.segments is not None,
-    plan.features.symbol_ids,
-  )
-  write_model(workdir, plan.task, inputs, params, plan.sub_tables)
+  write_model(workdir, plan.task, model_inputs(plan), params, plan.sub_tables)
   result = {
     "metric": plan.task.answer.metric,
     "token_map": plan.token_map,

@@ -92,6 +92,14 @@ def last_line(capsys) -> str:
   return capsys.readouterr().err.splitlines()[-1]
 
 
+def check_refused(path, field, arguments, workdir, capsys, *more) -> None:
+  """Edits a file of a run, whose start must then end with an error that names the field and the file."""
+  with edited(path):
+    assert call(arguments, workdir, *more) == 2
+  message = rf"error: the file has another content .*\({field}\), {path}; restore it, "
+  assert re.match(message, last_line(capsys))
+
+
 @pytest.mark.parametrize("state", ["finished", "stopped"])
 class TestFineTuning:
   @pytest.mark.parametrize(
@@ -105,10 +113,8 @@ class TestFineTuning:
   def test_an_edited_file_is_an_error(self, field, name, state, text, tmp_path, capsys):
     folder, arguments = text
     workdir = opened(folder, state, tmp_path)
-    with edited(folder / name):
-      assert call(arguments, workdir, f"--config.data_dir={folder / 'data'}") == 2
-    message = rf"error: the file has another content .*\({field}\), {folder / name}; restore it, "
-    assert re.match(message, last_line(capsys))
+    data = f"--config.data_dir={folder / 'data'}"
+    check_refused(folder / name, field, arguments, workdir, capsys, data)
     assert (workdir / "result.json").exists() == (state == "finished")
 
   def test_moved_data_are_the_same(self, state, text, tmp_path, caplog):
@@ -205,10 +211,7 @@ class TestPreTraining:
   def test_an_edited_file_is_an_error(self, field, name, state, corpus, tmp_path, capsys):
     folder, arguments = corpus
     workdir = opened(folder, state, tmp_path)
-    with edited(folder / name):
-      assert call(arguments, workdir) == 2
-    message = rf"error: the file has another content .*\({field}\), {folder / name}; restore it, "
-    assert re.match(message, last_line(capsys))
+    check_refused(folder / name, field, arguments, workdir, capsys)
 
   def test_a_further_text_is_an_error_until_it_is_removed(self, state, corpus, tmp_path, capsys):
     folder, arguments = corpus

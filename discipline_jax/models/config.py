@@ -39,6 +39,7 @@ _SAME_NETWORKS = {"xlm-roberta": "roberta", "camembert": "roberta"}
 # ALBERT's name of the field `classifier_dropout`.
 _CLASSIFIER_DROPOUT = {"albert": "classifier_dropout_prob"}
 _ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
+_WITHOUT_SHARING = ("bert", "roberta")  # families that do not have these fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +152,7 @@ class ModelConfig:
       raise UserError(
         f"model_type {model_type!r}, {where}, is not one of: {', '.join(FAMILIES)}; give a checkpoint of one of these"
       )
-    if model_type in ("bert", "roberta"):
+    if model_type in _WITHOUT_SHARING:
       cls._check_no_sharing(fields, model_type, where)
     refused = {
       "pruned_heads": bool(fields.get("pruned_heads")),
@@ -240,7 +241,7 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   if fields.get("model_type") is None:
     fields["model_type"] = find_model_type(directory, fields)
   fields["model_type"] = _SAME_NETWORKS.get(str(fields["model_type"]), fields["model_type"])
-  if fields["model_type"] in ("bert", "roberta"):  # transformers does not look at these, either
+  if fields["model_type"] in _WITHOUT_SHARING:  # transformers does not look at these, either
     fields = {name: value for name, value in fields.items() if name not in _ALBERT_ONLY}
   return ModelConfig.from_dict(fields, str(directory / "config.json"))
 

@@ -44,12 +44,13 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   answer = task.answer
   groups, grouping = _groups(config.task.group_identity, task, features)
   classes = answer.classes(features.targets)
+  strata = answer.strata(features.targets) if task.stratified else None
   drawn = [
     make_split(
       features.parts,
       seed,
       config.task.train_fraction,
-      strata=answer.strata(features.targets) if task.stratified else None,
+      strata=strata,
       classes=classes,
       groups=groups,
     )

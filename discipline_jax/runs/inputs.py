@@ -7,7 +7,6 @@ a name that stays the same when all of them are moved. A file whose size and tim
 import contextlib
 import dataclasses
 import hashlib
-import os
 import pathlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from discipline_jax.tasks.own_table import part_files
 
 # By field and name. Later versions must not list further files under these fields and names: they would look new.
 Files = dict[str, dict[str, pathlib.Path]]
+_READERS = 4  # files that are read at the same time
 Stamp = tuple[int, int, int]  # size and times
 
 
@@ -190,7 +190,7 @@ def _digests(paths: list[pathlib.Path]) -> dict[pathlib.Path, str | None]:
       return hashlib.file_digest(file, "sha256").hexdigest()
     return None
 
-  with ThreadPoolExecutor(os.cpu_count()) as pool:  # the library lets other threads run
+  with ThreadPoolExecutor(_READERS) as pool:  # the library lets other threads run
     return dict(zip(paths, pool.map(digest, paths), strict=True))
 
 

@@ -15,7 +15,7 @@ _UNBALANCED = 2
 
 @dataclasses.dataclass(frozen=True)
 class Certainty:
-  """How far the score of one replica on one part of the data can be trusted. Scores are times 100.
+  """Says how far the score of one replica on one part of the data can be trusted. Scores are times 100.
 
   Attributes:
     samples: how many answers were scored: samples, or groups of samples that vote.
@@ -56,15 +56,16 @@ def certainty(
   best = 1 if metric == "f1" else classes[counts.argmax()]
   return Certainty(
     samples=len(labels),
-    interval=(_wilson if metric == "accuracy" else _bootstrap)(metric, labels, predicted),
+    interval=_wilson(labels, predicted)
+    if metric == "accuracy"
+    else _bootstrap(metric, labels, predicted),
     constant=score(metric, labels, np.full_like(labels, best)),
     balanced_accuracy=balanced_accuracy(labels, predicted),
     unbalanced=bool(counts.max() > _UNBALANCED * counts.min()),
   )
 
 
-def _wilson(metric: str, labels: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
-  del metric
+def _wilson(labels: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
   from scipy.stats import binomtest  # a second, and only the end of a run needs it
 
   right = int((labels == predicted).sum())

@@ -85,7 +85,7 @@ def _hint(vocabulary: Vocabulary, symbols: Sequence[str]) -> str:
   """Returns what to do if the model's tokens are k-mers of these letters, or the letters of the other nucleic acid."""
   tokens = [_plain(vocabulary.tokens[i]) for i in vocabulary.ordinary_ids]
   letters, known = {*symbols}, set().union(*tokens)
-  if max(map(len, symbols)) > 1:
+  if not tokens or max(map(len, symbols)) > 1:
     return ""
   k, number = max(collections.Counter(map(len, tokens)).items(), key=lambda pair: pair[1])
   if k > 1 and number >= _TOKENS_SHARE * len(tokens) and known >= letters:

@@ -34,6 +34,11 @@ def test_the_remedy_for_letters_of_a_model_of_kmers():
   assert "kmers" not in choose_kind(make_vocabulary(KMERS, len(KMERS) + 9), AMINO_ACIDS)[1]
 
 
+def test_a_model_of_unused_tokens_alone():
+  tokens = [f"[unused{i}]" for i in range(9)]
+  assert choose_kind(make_vocabulary(tokens, 14), "ACGT")[0] == "random"
+
+
 def test_rna_on_a_model_of_dna():
   assert "writes U" in choose_kind(make_vocabulary(list("ACGT"), 13), "ACGU")[1]
   assert "writes" not in choose_kind(make_vocabulary(list(AMINO_ACIDS), 30), "ACGU")[1]

@@ -14,7 +14,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 # The first line of a table that Excel wrote can name the delimiter.
 _SEP = re.compile(r'"?sep=([^\w\s"]|\t)"?[\s,;|]*$', re.IGNORECASE)
 # A text that a spreadsheet must not change: ="0012".
-_FORMULA = re.compile(r'\A="([^"]*)"\Z')
+_FORMULA = re.compile(r'="([^"]*)"')
 
 
 def read_delimited(
@@ -56,7 +56,7 @@ def read_delimited(
   place = f"{path}:1"
   try:
     for cells in reader:
-      fields = [_FORMULA.sub(r"\1", cell) if quotes else cell for cell in cells]
+      fields = [_text(cell) for cell in cells] if quotes else cells
       here, place = place, f"{path}:{reader.line_num + 1}"
       # Also `,,,`, an empty row of a spreadsheet; but "" in a table of one column is an empty cell.
       if not any(field.strip() for field in fields) and (len(names) != 1 or not fields):
@@ -75,6 +75,12 @@ def read_delimited(
   except csv.Error as error:
     reason = str(error).replace("\t", "\\t")
     raise UserError(f"not a CSV line ({reason}), {place}; correct the line") from None
+
+
+def _text(cell: str) -> str:
+  """Returns the text of a cell; a whole cell is looked at only if it begins as a formula does."""
+  formula = _FORMULA.fullmatch(cell)
+  return cell if formula is None else formula[1]
 
 
 def _header(columns: Sequence[str | None], names: Sequence[str], place: str) -> list[int | None]:
