@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 from importlib import metadata
 
 # Compiling is most of what tests do. With 0 they run the programs that users run.
@@ -46,6 +47,8 @@ beartype_package(
 
 from tests import whole_runs  # noqa: E402
 
+# A shell lets what it starts in the background ignore Ctrl-C, which some tests send to themselves and to others.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 TESTDATA = pathlib.Path(__file__).parent / "testdata"

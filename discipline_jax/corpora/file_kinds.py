@@ -42,6 +42,32 @@ def is_fasta(path: pathlib.Path, *, remedy: str) -> bool:
   return re.match(r">[^\n]*\n[A-Za-z*-]{20,}\s*(\n|$)", start) is not None
 
 
+def check_lines(path: pathlib.Path, *, remedy: str) -> None:
+  """Raises UserError if lines that should each be a sequence of letters are FASTQ, numbered, or a table.
+
+  Args:
+    path: of the file, which may be compressed.
+    remedy: what the user can do if the file cannot be opened.
+  """
+  start = head(path, _HEAD, remedy).decode("utf-8", "replace").lstrip("\ufeff")
+  whole = start.splitlines()[: None if len(start) < _HEAD else -1]
+  found = [line.strip() for line in whole if line.strip()]
+  if len(found) >= 4 and found[0].startswith("@") and found[2].startswith("+"):
+    raise UserError(f"not sequences: {path} is {_SUFFIXES['.fastq']}")
+  if len(found) < 2:
+    return
+  numbers = [re.match(r"[0-9]+(?=[\s.:)])", line) for line in found]
+  if all(numbers):
+    raise UserError(f"not sequences: the lines of {path} begin with numbers; take them out")
+  for separator in (",", "\t", ";"):
+    counts = {line.count(separator) for line in found}
+    if len(counts) == 1 and counts != {0}:
+      raise UserError(
+        f"not sequences: {path} is a table, with {separator!r} in each line; write its sequences alone into"
+        " the lines"
+      )
+
+
 def check_kind(path: pathlib.Path, *, remedy: str) -> None:
   """Raises UserError if a file is certainly no plain text and no JSON lines.
 

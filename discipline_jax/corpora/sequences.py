@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 from ml_collections import ConfigDict
 
-from discipline_jax.corpora.file_kinds import is_fasta
+from discipline_jax.corpora.file_kinds import check_lines, is_fasta
 from discipline_jax.corpora.text import REMEDY, Document, read_documents, read_lines
 from discipline_jax.errors import UserError
 from discipline_jax.files.fasta import parse
+from discipline_jax.files.packed_text import kind_of
 
 KINDS = ("characters", "words", "kmers")
 CASES = ("as_is", "upper")
@@ -149,6 +150,8 @@ def _cut(document: Document, symbols: Symbols, count: int) -> Iterator[Document]
 def _read(path: pathlib.Path, symbols: Symbols) -> Iterator[Document]:
   """Yields the sequences of a file, also those that are too short for a symbol."""
   if not is_fasta(path, remedy=REMEDY):
+    if symbols.kind != "words" and kind_of(path) != ".jsonl":
+      check_lines(path, remedy=REMEDY)
     for document in read_documents([path]):
       for line in document.paragraphs:
         yield Document(document.place, (symbols.read(line),))

@@ -1,7 +1,7 @@
 """Makes the vocabulary of a corpus of sequences: its symbols, or those of a model."""
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from absl import logging
 from tokenizers import Tokenizer
@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from discipline_jax.corpora.sequences import Symbols
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, word_level
+from discipline_jax.letters import both_cases, thymine_and_uracil, upper
 from discipline_jax.models.tokenizer import Vocabulary
 
 _MOST = 1 << 16  # tokens, if the config does not say
@@ -38,7 +39,7 @@ def tokenizer_of_symbols(
     counts.update(symbols.split(document.paragraphs[0]))
   known = {} if given is None else {symbol: given.symbol_id(symbol) for symbol in counts}
   if symbols.kind != "words":
-    _say_case(counts, known)
+    _warn_of_letters(counts, known)
   is_letters = symbols.kind == "characters"
   if given is None:
     frequent = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
@@ -52,23 +53,22 @@ def tokenizer_of_symbols(
   return word_level(given.tokens, special, letters=is_letters)
 
 
-def _say_case(symbols: Iterable[str], ids: Mapping[str, int]) -> None:
-  """Warns if letters occur as capitals and as small letters, as in a genome whose repeats are soft-masked.
-
-  In SMILES, only some letters do.
+def _warn_of_letters(symbols: Collection[str], ids: Mapping[str, int]) -> None:
+  """Warns of letters that may be meant to be the same.
 
   Args:
     symbols: the symbols that occur.
-    ids: their ids in the vocabulary of a model, which may be the same for both; empty if there is no such vocabulary.
+    ids: their ids in the vocabulary of a model, in which both cases of a letter may be one; empty if there is none.
   """
-  letters = set("".join(symbols))
-  both = sorted(one for one in letters if one != one.upper() and one.upper() in letters)
-  is_same = bool(both) and both[0] in ids and ids[both[0]] == ids.get(both[0].upper())
-  capitals = {one for one in letters if one.isupper()}
-  if len(both) > 1 and len(both) == len(capitals) and not is_same:
+  small = [one for one in both_cases(symbols) if one not in ids or ids[one] != ids.get(upper(one))]
+  if small:
     logging.warning(
       "The corpus has small letters and capitals, such as %s and %s, which are different symbols; to read all as"
       " capitals, set --config.corpus.case=upper",
-      both[0],
-      both[0].upper(),
+      small[0],
+      upper(small[0]),
+    )
+  if thymine_and_uracil(symbols):
+    logging.warning(
+      "The corpus has both T and U, the same base in DNA and RNA, as two symbols; write them alike"
     )

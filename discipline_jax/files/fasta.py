@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from discipline_jax.errors import UserError
 
+# The end of a record of GenBank or EMBL, and a `>` that was copied out of a web page.
+_FOREIGN = ("//", "&gt;")
+_FOREIGN_REMEDY = "take `//` out, and write `>` for `&gt;`"
+
 
 @dataclasses.dataclass(frozen=True)
 class Record:
@@ -32,7 +36,7 @@ def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
     path: the file, for the records and for messages.
 
   Raises:
-    UserError: the first line with text does not start with `>`.
+    UserError: the first line with text does not start with `>`, or a line is of another format.
   """
   record: Record | None = None
   for number, line in enumerate(lines, 1):
@@ -43,6 +47,10 @@ def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
     elif line.startswith(";"):  # a comment, as the format's first program wrote them
       if record is not None:
         record.lines.append("")
+    elif line.startswith(_FOREIGN):
+      raise UserError(
+        f"{line.strip()[:40]!r} is no line of FASTA, {path}:{number}; {_FOREIGN_REMEDY}"
+      )
     elif record is not None:
       record.lines.append(line.strip())
     elif line.strip():

@@ -95,7 +95,8 @@ def load_params(
     fresh: prefixes of weights that are random even if the checkpoint has them.
 
   Raises:
-    UserError: a weight of the encoder is missing, or a weight has the wrong shape or dtype, or is not finite.
+    UserError: a weight of the encoder is missing, or a weight has the wrong shape or dtype or is not finite, or all
+      word embeddings are 0.
   """
   weights, leaves = open_weights(directory), flatten_dict(shapes)
   sources, missing = _find_sources(weights, list(leaves), config, fresh, directory)
@@ -237,6 +238,8 @@ def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pa
     raise UserError(
       f"{source} holds values that are not finite, {directory}; download the checkpoint again"
     )
+  if source.endswith("word_embeddings.weight") and not value.any():
+    raise UserError(f"all values of {source} are 0, {directory}; download the checkpoint again")
 
 
 def _is_finite(value: np.ndarray) -> bool:

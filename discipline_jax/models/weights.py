@@ -86,10 +86,7 @@ def _why_none(directory: pathlib.Path) -> str:
   shards = [name for name in files if re.match(r"(flax_model|tf_model)-.*-of-", name)]
   of_tensorflow = [name for name in files if name.endswith(".ckpt.index")]
   if shards or of_tensorflow:
-    return (
-      f"no {wanted}, but {(shards or of_tensorflow)[0]}, which is not read, {directory}; convert it to PyTorch's format"
-      " with transformers 4"
-    )
+    return f"no {wanted}, but {(shards or of_tensorflow)[0]}, which is not read, {directory}; convert it to one of them"
   if renamed:
     new = _FILES[0] if renamed[0].endswith(".safetensors") else _FILES[2]
     return (

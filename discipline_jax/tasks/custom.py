@@ -1,6 +1,7 @@
 """Makes a task of the user's own table: sequences of symbols, each with a label."""
 
 import collections
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,6 +9,7 @@ import numpy as np
 from absl import logging
 
 from discipline_jax.errors import UserError
+from discipline_jax.letters import both_cases, look_alikes, thymine_and_uracil
 from discipline_jax.tasks.answers import KINDS, sort_labels
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.class_names import class_key, class_name, class_names
@@ -16,12 +18,11 @@ from discipline_jax.tasks.own_table import Format, Sample, read_parts
 from discipline_jax.tasks.readers.tables import Row, json_text
 from discipline_jax.tasks.symbols import (
   Spelling,
-  both_cases,
   joined_words,
-  look_alikes,
   split_atoms,
-  thymine_and_uracil,
 )
+
+_COMMAS = re.compile(r"\S(\s*,\s*\S)+")  # as lists are written
 
 
 def custom(path: str | None, form: Format, alphabet: str | None, metric: str | None) -> Task:
@@ -91,6 +92,10 @@ def _numbered_groups(rows: Iterable[Row]) -> dict[str, int]:
 def _allowed(alphabet: str, form: Format) -> set[str]:
   """Returns the symbols, or of k-mers the letters, that `task.alphabet` gives."""
   kind = "characters" if form.symbols == "kmers" else form.symbols
+  if kind == "characters" and _COMMAS.fullmatch(alphabet):
+    raise UserError(
+      f"task.alphabet = {alphabet!r} has commas, which would be symbols; write the letters without them"
+    )
   return set(Spelling(kind, case=form.case, has_blanks=True).split(alphabet, "task.alphabet"))
 
 

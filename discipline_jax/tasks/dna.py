@@ -8,10 +8,11 @@ Any other letter is an error.
 import pathlib
 
 from discipline_jax.errors import UserError
+from discipline_jax.letters import upper
 from discipline_jax.tasks.answers import Class
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.readers.lines import read_lines, upper
+from discipline_jax.tasks.readers.lines import read_lines
 
 ALPHABET = Alphabet(tuple("ACGTRYSWKMBDHVN"), {"U": "T"})
 SPLICE_LABELS = ("EI", "IE", "N")

@@ -8,11 +8,11 @@ from absl import logging
 from jaxtyping import Int32, UInt, UInt8
 
 from discipline_jax.errors import UserError
+from discipline_jax.letters import upper
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.readers.lines import upper
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3

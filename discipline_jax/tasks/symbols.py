@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from absl import logging
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.readers.lines import upper
+from discipline_jax.letters import upper
 from discipline_jax.tasks.readers.tables import json_text
 
 SYMBOLS = ("characters", "words", "integers", "kmers")
@@ -198,30 +198,6 @@ def joined_words(counts: Mapping[str, int]) -> list[str]:
     and not word.isdigit()
     and all(word[i : i + length] in counts for i in range(0, len(word), length))
   )
-
-
-def both_cases(symbols: Collection[str]) -> list[str]:
-  """Returns the letters that a biological alphabet has in both cases, as soft-masked genomes have.
-
-  In other alphabets, such as that of SMILES, the case of a letter has a meaning.
-  """
-  letters = {one for symbol in symbols for one in symbol}
-  lower = {one for one in letters if one != one.upper()}
-  is_biological = all(one.isascii() and (one.isalpha() or one in "*-.") for one in letters)
-  return sorted(lower) if is_biological and lower and {*map(upper, lower)} <= letters else []
-
-
-def thymine_and_uracil(symbols: Collection[str]) -> bool:
-  """Returns whether nucleic acids have both T and U, the same base in DNA and in RNA."""
-  letters = {one.upper() for symbol in symbols for one in symbol}
-  return {"T", "U"} <= letters <= set("ACGTUN-")
-
-
-def look_alikes(symbols: Collection[str]) -> list[str]:
-  """Returns the letters outside ASCII beside letters of ASCII: Cyrillic, Greek and full-width ones look the same."""
-  letters = {one for symbol in symbols for one in symbol if one.isalpha()}
-  others = sorted(one for one in letters if not one.isascii())
-  return others if len(others) < len(letters) else []
 
 
 def split_atoms(counts: Mapping[str, int], sequences: Iterable[Sequence[str]]) -> list[str]:

@@ -9,11 +9,12 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.letters import upper
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import read_unlabelled_rows, task_format
-from discipline_jax.tasks.readers.lines import keep_valid, upper
+from discipline_jax.tasks.readers.lines import keep_valid
 from discipline_jax.tasks.readers.tables import Row, read_table
 from discipline_jax.tasks.symbols import check_known
 

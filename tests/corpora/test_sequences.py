@@ -258,6 +258,47 @@ def test_mistakes(tmp_path, text, fields, facts):
     prepare(config_for(path, **fields))
 
 
+@pytest.mark.parametrize(
+  ("text", "facts"),
+  [
+    ("@one\nACGT\n+\nFFFF\n@two\nACGG\n+\nFFFF\n", "FASTQ"),
+    ("ACGT,0\nGGTA,1\n", "table, with ','"),
+    ("ACGT\t0\n\nGGTA\t1\n", "table, with '.t'"),
+    ("1 ACGT\n2 GGTA\n", "begin with numbers"),
+    ("".join(f"{i}. ACGTACGT\n" for i in range(900)), "begin with numbers"),
+  ],
+)
+def test_lines_that_are_no_sequences(tmp_path, text, facts):
+  path = tmp_path / "a.txt"
+  path.write_text(text)
+  with pytest.raises(UserError, match=rf"{path} .*{facts}|lines of {path} {facts}"):
+    list(read_sequences([path], Symbols("characters"), (16,)))
+
+
+@pytest.mark.parametrize(
+  ("text", "kind"),
+  [("C1CC1\nN,N\n", "characters"), ("1 2\n3 4\n", "words"), ("1,2\n", "characters")],
+)
+def test_lines_that_look_like_tables_and_are_none(tmp_path, text, kind):
+  (tmp_path / "a.txt").write_text(text)
+  assert list(read_sequences([tmp_path / "a.txt"], Symbols(kind), (16,)))
+
+
+def test_both_thymine_and_uracil_are_said(tmp_path, caplog):
+  path = tmp_path / "a.txt"
+  path.write_text("ACGT\nACGU\n")
+  prepare(config_for(path))
+  assert "both T and U" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["//", "&gt;two"])
+def test_lines_of_other_formats_in_fasta(tmp_path, line):
+  path = tmp_path / "a.fa"
+  path.write_text(f">one\nACGT\n{line}\nACGG\n")
+  with pytest.raises(UserError, match=f"{line}.*{path}:3"):
+    list(read_sequences([path], Symbols("characters"), (16,)))
+
+
 def test_words_without_blanks(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("\n".join(["ACGT" * 8, "GGTT" * 9, "TTAC" * 7]))

@@ -123,6 +123,12 @@ class TestBad:
     save_file(tensors, directory / "model.safetensors")
     self.check(directory, f"{name} .* finite")
 
+  def test_word_embeddings_of_zeros(self, checkpoint):
+    directory, tensors = checkpoint
+    name = "embeddings.word_embeddings.weight"
+    save_file(tensors | {name: np.zeros_like(tensors[name])}, directory / "model.safetensors")
+    self.check(directory, f"{name} are 0")
+
   @pytest.mark.parametrize("form", ["zip", "legacy"])
   def test_a_pickle_with_code(self, checkpoint, form):
     directory, _ = checkpoint

@@ -278,6 +278,7 @@ class TestMistakes:
       ("A,1\nC,0\n", {"metric": "pearson"}, ('task.metric', "'pearson'")),
       ("A,1\nC,0\n", {"metric": "f1", "kind": "regression"}, ('task.metric', "'f1'")),
       ("AC,1\nAN,0\n", {"alphabet": "ACGT"}, ("'N'", 'task.alphabet', '{}:3')),
+      ("AC,1\nCA,0\n", {"alphabet": "A,C,G,T"}, ('task.alphabet', 'commas')),
       ("AC,1\nA,0\n", {"alphabet": " "}, ('task.alphabet',)),
       ("1 2,1\n3,0\n", {"alphabet": "1 2", "symbols": "integers"}, ("'3'", 'task.alphabet', '{}:3')),
     ],

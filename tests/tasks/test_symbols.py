@@ -7,11 +7,11 @@ from ml_collections import ConfigDict
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.letters import both_cases
 from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.tasks.features import featurise
 from discipline_jax.tasks.symbols import (
   Spelling,
-  both_cases,
   check_known,
   joined_words,
   letters_with_blanks,

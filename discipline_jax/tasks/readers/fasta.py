@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from discipline_jax.errors import UserError
 from discipline_jax.files.fasta import Record, parse
+from discipline_jax.letters import upper
 from discipline_jax.tasks.examples import Alphabet
-from discipline_jax.tasks.readers.lines import read_lines, upper
+from discipline_jax.tasks.readers.lines import read_lines
 
 
 def symbols_of(record: Record, alphabet: Alphabet, kind: str) -> str:

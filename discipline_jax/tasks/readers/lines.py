@@ -1,7 +1,6 @@
 """Reads lines of text files, and leaves out invalid samples if that is wanted."""
 
 import pathlib
-import string
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -11,7 +10,6 @@ from discipline_jax.errors import UserError
 
 Record = TypeVar("Record")
 Sample = TypeVar("Sample")
-_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 
 def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
@@ -29,11 +27,6 @@ def read_lines(path: pathlib.Path, where_to_get_it: str) -> list[str]:
     raise UserError(f"empty file, {path}; {where_to_get_it}")
   # Not splitlines: a text may hold the other characters that it takes for line ends.
   return text.removesuffix("\n").split("\n")
-
-
-def upper(sequence: str) -> str:
-  """Returns the text with ASCII letters in upper case: `str.upper` would turn one sharp s into two S."""
-  return sequence.translate(_UPPER)
 
 
 def keep_valid(
