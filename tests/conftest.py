@@ -56,8 +56,9 @@ TESTDATA = pathlib.Path(__file__).parent / "testdata"
 
 @pytest.fixture(scope="session", autouse=True)
 def _home(tmp_path_factory):
-  """A home directory of the tests' own: they share compiled programs, within one run only."""
-  home = tmp_path_factory.mktemp("home")
+  """A home directory of the tests' own: all of one run share compiled programs, those of other workers as well."""
+  base = tmp_path_factory.getbasetemp()
+  home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
   with pytest.MonkeyPatch.context() as patch:
     patch.setenv("HOME", str(home))
     jax.config.update("jax_compilation_cache_dir", str(home / ".cache" / "discipline_jax" / "xla"))
