@@ -46,7 +46,10 @@ def test_result(whole):
   assert (result["mode"], result["corpus"], result["objective"]) == ("pretrain", "nesting", "mlm")
   assert result["kept_steps"] == [0, 10, 40]
   assert result["network"] == "bert 1 x 32"
-  assert set(result["validation"]) == {"loss", "mlm_loss", "mlm_accuracy"}
+  validation = result["validation"]
+  assert set(validation) == {"loss", "mlm_loss", "mlm_accuracy", "mlm_loss_without_context"}
+  entropy = result["entropy"]
+  assert 0.8 * entropy < validation["mlm_loss_without_context"] < entropy  # some tokens are shown
   assert result["tokens_per_second"] > 0
   assert 0 <= result["input_wait"] < 1
   assert re.search("kept steps +0, 10, 40", stdout)
@@ -251,7 +254,9 @@ def test_context_is_learnt(tmp_path, capsys):
   ]
   assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
   result = json.loads((tmp_path / "run" / "result.json").read_text())
-  assert result["validation"]["mlm_accuracy"] > 0.6
+  validation = result["validation"]
+  assert validation["mlm_accuracy"] > 0.6
+  assert validation["mlm_loss"] < 0.6 * validation["mlm_loss_without_context"]
 
 
 def test_left_to_right_remembers_what_it_is(tmp_path, capsys):
@@ -261,7 +266,8 @@ def test_left_to_right_remembers_what_it_is(tmp_path, capsys):
   assert (fields["is_decoder"], fields["architectures"]) == (True, ["BertLMHeadModel"])
   assert models.read_config(tmp_path / "run" / "steps" / "2").is_decoder
   result = json.loads((tmp_path / "run" / "result.json").read_text())
-  assert set(result["validation"]) == {"loss", "lm_loss", "lm_accuracy"}
+  validation = result["validation"]
+  assert set(validation) == {"loss", "lm_loss", "lm_accuracy", "lm_loss_without_context"}
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):

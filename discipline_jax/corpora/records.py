@@ -11,7 +11,7 @@ import pathlib
 import resource
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -80,7 +80,7 @@ def _allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _read_ahead(read: Callable[[int], Rows], steps: range) -> Iterator[Rows]:
+def _read_ahead(read: Callable[[int], Rows], steps: range) -> Generator[Rows, None, None]:
   """Yields `read(step)` for each step, in order; a thread reads up to 8 batches ahead.
 
   If `read` raises an exception, the consumer gets it in place of that batch. The thread starts when the first batch is
@@ -140,7 +140,7 @@ class Records:
 
   def batches(
     self, *, first: int, last: int, rows: slice, batch_size: int, seed: int
-  ) -> Iterator[Rows]:
+  ) -> Generator[Rows, None, None]:
     """Yields the batches of the steps `first` to `last` - 1; a thread reads them ahead.
 
     The rows of a step depend on the seed and the step alone, so that a run can be resumed at any step. Each instance of

@@ -36,6 +36,8 @@ from discipline_jax.training.sharding import BATCH, place, platform_of, put, sta
 from discipline_jax.training.state import TrainState
 from discipline_jax.training.update import make_eval_step, make_train_step
 
+_COUNTED = 1 << 14  # random training rows, which tell how frequent tokens are
+
 
 class Pretraining:
   """The training and evaluation programs of a config over a prepared corpus, on a mesh.
@@ -154,7 +156,11 @@ class Pretraining:
         yield RowBatch(**{name: lay(values) for name, values in batch.items()})
 
   def measure(self, state: TrainState) -> dict[str, float]:
-    """Returns losses and accuracies on the held-out rows, always with the same masks."""
+    """Returns losses and accuracies on the held-out rows, always with the same masks.
+
+    Beside them stands the loss that needs no context: a model whose loss is not lower has learnt only how frequent
+    tokens are.
+    """
     size = self.config.eval.batch_size
     sharding = NamedSharding(self.mesh, PartitionSpec(BATCH))
     pad_id = self._prepared.vocabulary.pad_id
@@ -168,7 +174,8 @@ class Pretraining:
       sums = self._eval_step(state.params, (batch, np.int32(number)), None)
       for name, value in sums.items():
         total[name] = total.get(name, 0.0) + float(np.asarray(value)[0])
-    return {name: float(value) for name, value in self._objective.means(total).items()}
+    means = {name: float(value) for name, value in self._objective.means(total).items()}
+    return means | {f"{self._objective.tokens}_loss_without_context": self._without_context}
 
   def model(self, params: dict) -> nnx.Module:
     """Returns the model with parameters of a state, as `models.save` takes it."""
@@ -200,6 +207,16 @@ class Pretraining:
   def _held_out(self) -> dict[str, np.ndarray]:
     records: Records = self._prepared.records("validation", self.phases[0].length)
     return records.first(self.config.eval.max_examples)
+
+  @functools.cached_property
+  def _without_context(self) -> float:
+    # Opened anew: a thread reads the others.
+    records = self._prepared.records("train", self.phases[0].length)
+    count = min(_COUNTED, records.size)
+    batches = records.batches(first=0, last=1, rows=slice(count), batch_size=count, seed=0)
+    with contextlib.closing(batches):
+      seen = next(batches)["ids"]
+    return self._objective.loss_without_context(seen, self._held_out["ids"])
 
   def _rows_sharding(self, ndim: int) -> NamedSharding:
     return NamedSharding(self.mesh, PartitionSpec(None, BATCH, *[None] * (ndim - 2)))

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Integer
 
 from discipline_jax.corpora.masking import MaskedBatch, Masking, mask_tokens
+from discipline_jax.corpora.without_context import loss_without_context
 from discipline_jax.models.functional import PretrainingForward
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.streams import HELD_OUT_MASKS, PRETRAINING
@@ -63,6 +64,26 @@ class Objective:
     size, special = len(vocabulary.tokens), np.array(vocabulary.special_ids)
     self._is_candidate = ~np.isin(np.arange(size), special)
     self._ordinary_ids = np.flatnonzero(self._is_candidate).astype(np.int32)
+
+  def loss_without_context(
+    self,
+    train: Integer[np.ndarray, "train_rows length"],
+    held_out: Integer[np.ndarray, "held_out_rows length"],
+  ) -> float:
+    """Returns the loss of the tokens that needs no context, see `corpora.without_context`.
+
+    Args:
+      train: rows that tell how frequent tokens are.
+      held_out: rows whose tokens are predicted.
+    """
+    is_masked = self.tokens == "mlm"
+    can_be = self._is_candidate if is_masked else np.arange(len(self._is_candidate)) != self._pad_id
+    first = 0 if is_masked else 1  # the first token of a row follows none
+    seen, predicted = (
+      np.bincount(rows[:, first:].ravel(), minlength=len(can_be))[can_be]
+      for rows in (train, held_out)
+    )
+    return loss_without_context(seen, predicted, self._masking if is_masked else None)
 
   def hide(self, key: jax.Array, ids: Integer[Array, "rows length"]) -> MaskedBatch:
     """Chooses the tokens to predict and hides them.
