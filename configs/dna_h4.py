@@ -3,7 +3,8 @@
   python -m discipline_jax.main --config=configs/dna_h4.py
 
 Needs dna/H4.txt below --config.data_dir; it is downloaded if it is missing. The settings are the paper's. Expected test
-accuracy (the paper's first version, full data set): 86.2 with BERT, 66.5 from scratch (--config.model.init=scratch).
+accuracy (from arXiv version 1 of the paper, full data set): 86.2 with BERT, 66.5 from scratch
+(--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

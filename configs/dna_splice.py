@@ -3,8 +3,8 @@
   python -m discipline_jax.main --config=configs/dna_splice.py
 
 Needs dna/splice.txt below --config.data_dir; it is downloaded if it is missing. The settings are the paper's. Expected
-test accuracy (the paper's): 97.5 with BERT and 95.0 from scratch (--config.model.init=scratch) in its first version,
-96.4 and 95.3 in its second.
+test accuracy (from arXiv version 1 of the paper): 97.5 with BERT, 95.0 from scratch (--config.model.init=scratch); in
+version 2, 96.4 and 95.3.
 """
 
 from discipline_jax import defaults

@@ -1,9 +1,10 @@
-"""Fine-tunes BERT on QQP: do two questions ask the same? Every token is moved by 1,000 rows (shifted text).
+"""Fine-tunes BERT on QQP as shifted text: do two questions ask the same?
 
   python -m discipline_jax.main --config=configs/glue_qqp.py
 
-Needs glue_data/QQP/ below --config.data_dir; it is downloaded if it is missing. Expected F1 on the validation set (the
-paper's): 81.2 with BERT, 69.3 from scratch (--config.model.init=scratch); 87.4 with BERT on the text as it is
+In shifted text, each token is replaced by the one 1,000 places further on in the vocabulary. Needs glue_data/QQP/ below
+--config.data_dir; it is downloaded if it is missing. Expected F1, times 100, on the validation set (from the paper):
+81.2 with BERT, 69.3 from scratch (--config.model.init=scratch); 87.4 with BERT on the text as it is
 (--config.token_map.kind=identity).
 """
 

@@ -3,8 +3,8 @@
   python -m discipline_jax.main --config=configs/music_composer.py
 
 Needs music/maestro-v1.0.0.csv and the MIDI files that it names in music/maestro-v1.0.0/, below --config.data_dir; they
-are downloaded if they are missing. Expected test accuracy (the paper's first version): 55.2 with BERT, 36 from scratch
-(--config.model.init=scratch).
+are downloaded if they are missing. Expected test accuracy (from arXiv version 1 of the paper): 55.2 with BERT, 36 from
+scratch (--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

@@ -3,7 +3,8 @@
   python -m discipline_jax.main --config=configs/protein_fluorescence.py
 
 Needs protein/fluorescence_{train,dev,test}.fa below --config.data_dir; an error says where to get them. Expected test
-Spearman correlation (the paper's first version): 63.7 with BERT, 27.5 from scratch (--config.model.init=scratch).
+Spearman correlation, times 100 (from arXiv version 1 of the paper): 63.7 with BERT, 27.5 from scratch
+(--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

@@ -3,7 +3,7 @@
   python -m discipline_jax.main --config=configs/protein_localization.py
 
 Needs protein/localization_{train,dev,test}.fa below --config.data_dir; an error says where to get them. Expected test
-accuracy (the paper's first version): 64.8 with BERT, 58.6 from scratch (--config.model.init=scratch).
+accuracy (from arXiv version 1 of the paper): 64.8 with BERT, 58.6 from scratch (--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

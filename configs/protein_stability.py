@@ -3,7 +3,8 @@
   python -m discipline_jax.main --config=configs/protein_stability.py
 
 Needs protein/stability_{train,dev,test}.fa below --config.data_dir; an error says where to get them. Expected test
-Spearman correlation (the paper's first version): 74.5 with BERT, 65.8 from scratch (--config.model.init=scratch).
+Spearman correlation, times 100 (from arXiv version 1 of the paper): 74.5 with BERT, 65.8 from scratch
+(--config.model.init=scratch).
 """
 
 from discipline_jax import defaults

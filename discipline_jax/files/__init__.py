@@ -1,0 +1,1 @@
+"""Reads, writes, locks and downloads files, whatever they hold."""

@@ -23,9 +23,9 @@ from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
 _READERS = 4
-# What belongs to an encoder, by its name in a file without the family's prefix; the rest are heads.
+# How the names of an encoder's weights begin, without the family's prefix (`bert.`). All other weights are of heads.
 _OF_ENCODER = re.compile(r"(embeddings|encoder|prefix|final|layer_?norm)", re.IGNORECASE)
-# Ends of names of tensors that are no weights: positions, and the slots of an optimizer.
+# How the names of tensors end that are not weights: constants, and the state of the Adam optimizer.
 _BUFFERS = ("position_ids", "token_type_ids", "adam_m", "adam_v")
 
 
@@ -37,15 +37,15 @@ def load(
   dtype: DTypeLike = jnp.float32,
   seed: int = 0,
 ) -> nnx.Module:
-  """Loads a model of the family BERT, RoBERTa, ALBERT or PLUS-TFM.
+  """Loads a BERT, RoBERTa, ALBERT or PLUS-TFM model (PLUS-TFM is a BERT for proteins).
 
   Args:
-    checkpoint: a directory in Hugging Face's format, `WORKDIR` or `WORKDIR@STEP` of a pre-training, or an id of a
-      model on the hub.
+    checkpoint: a directory in Hugging Face's format; the workdir of a pre-training, as `WORKDIR` or `WORKDIR@STEP`; or
+      the id of a model on the hub.
     head: None for the bare encoder, or the head to put on it.
     revision: branch, tag or commit of a model on the hub; None means its main branch.
     dtype: dtype of the arithmetic; weights are float32.
-    seed: of the weights that the checkpoint lacks (pooler, head), which are sampled; a warning names them.
+    seed: seed of the weights that the checkpoint lacks (pooler, head). They are random, and a warning names them.
 
   Raises:
     UserError: no such checkpoint, another architecture, a missing encoder weight, a wrong shape, or a
@@ -82,15 +82,15 @@ def load_params(
 ) -> dict:
   """Returns a model's weights from a checkpoint; weights that the checkpoint lacks are random.
 
-  Only the weights of a head or a pooler may be missing, or belong to a head of another size. A warning names the random
-  weights.
+  The checkpoint may lack the weights of a head or a pooler, and its head may have another size. A warning names the
+  random weights.
 
   Args:
     directory: a checkpoint in Hugging Face's format.
     config: config of the checkpoint.
-    shapes: shapes of all weights, as a nested dict like that of `nnx.to_pure_dict`.
-    draw: function from a key to a dict like `shapes` of random weights; jitted, so that it is traced once. Only the
-      weights that are used are computed.
+    shapes: shapes of all weights, as a nested dict, as `nnx.to_pure_dict` returns it.
+    draw: jitted function that takes a key and returns random weights, nested like `shapes`. Only the weights that are
+      needed are computed.
     key: key for `draw`.
     fresh: prefixes of weights that are random even if the checkpoint has them.
 
@@ -101,18 +101,18 @@ def load_params(
   weights, leaves = open_weights(directory), flatten_dict(shapes)
   sources, missing = _find_sources(weights, list(leaves), config, fresh, directory)
   found = {}
-  with ThreadPoolExecutor(_READERS) as pool:  # reading the file takes longer than the rest
+  with ThreadPoolExecutor(_READERS) as pool:  # most of the time goes into reading
     values = pool.map(lambda source: read_tensor(weights, source, directory), sources.values())
     pairs = zip(sources.items(), values, strict=True)
   for (path, source), value in pairs:
-    if value.shape != leaves[path].shape and _is_head(path, leaves):  # a head for another task
+    if value.shape != leaves[path].shape and _is_head(path, leaves):  # another task's head
       missing.append((path, ".".join(map(str, path))))
       continue
     _check(value, leaves[path].shape, source, directory)
     found[path] = jax.device_put(value.astype(np.float32, copy=False))
   if missing:
     logging.warning(
-      "Random, because they are not taken from the checkpoint: %s",
+      "Random weights, because they are not taken from the checkpoint: %s",
       ", ".join(name for _, name in missing),
     )
     drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
@@ -127,7 +127,7 @@ def _find_sources(
   fresh: tuple[str, ...],
   directory: pathlib.Path,
 ) -> tuple[dict[tuple, str], list[tuple[tuple, str]]]:
-  """Returns the name of each weight in the checkpoint, and the paths and names of the weights that are random.
+  """Returns the weights' names in the checkpoint by path, and the path and name of each weight that is random.
 
   Raises:
     UserError: a weight of the encoder is missing.
@@ -153,44 +153,45 @@ def _why_lost(
   lost: list[str], weights: Weights, config: ModelConfig, directory: pathlib.Path
 ) -> str:
   """Returns the message for a checkpoint that lacks the weights `lost` of the encoder."""
-  what = f"{lost[0]} is missing ({len(lost)} weights of the encoder are)"
+  what = f"{lost[0]} is missing (the encoder lacks {len(lost)} weights in all)"
   if "auto_map" in read_fields(directory):
     return (
-      f"the model has code of its own (auto_map in config.json) and is no plain {config.model_type}: {what},"
-      f" {directory}; give a checkpoint without code of its own"
+      f"the model needs its own code (auto_map in config.json), so it is not a plain {config.model_type}: {what},"
+      f" {directory}; give a checkpoint that transformers opens without"
+      " trust_remote_code"
     )
   if any("lora_" in name for name in weights):
     return (
-      f"the weights have an adapter of PEFT beside them: {what}, {directory}; save the model that merge_and_unload()"
-      " returns"
+      f"the checkpoint has an adapter of the library PEFT: {what}, {directory}; save the model that PEFT's"
+      " merge_and_unload() returns, and give that"
     )
   example = next(iter(weights), "none")
   return (
-    f"{what}, {directory}, whose first weight is {example}; give a checkpoint of a whole {config.model_type}"
-    " encoder"
+    f"{what}, {directory}, whose first weight is {example}; give a checkpoint with all weights of a"
+    f" {config.model_type} encoder"
   )
 
 
 def _check_rest(
   weights: Weights, paths: list[tuple], config: ModelConfig, directory: pathlib.Path
 ) -> None:
-  """Looks at the weights that the network does not have.
+  """Checks the checkpoint's weights that the network does not have.
 
-  Buffers, heads, and layers after the last one of the config are left out; a warning names the layers.
+  Constants, heads, and layers after the last one of the config are left out; a warning says how many layers.
 
   Raises:
-    UserError: the encoder of the checkpoint has other weights, so that it computes something else.
+    UserError: the checkpoint's encoder has more weights than these, so it computes something else than the network.
   """
   if "auto_map" in read_fields(directory):
     logging.warning(
-      "%s: the code of the model's own (auto_map in config.json) is not run; its weights are those of a plain %s",
+      "%s: the checkpoint's own code (auto_map in config.json) is not run; its weights are read as those of a plain %s",
       directory,
       config.model_type,
     )
   own = {alias for path in paths for alias in _aliases(_plain(path), config)}
   others = [name for name in weights if name not in own and not name.endswith(_BUFFERS)]
   prefix = f"{config.model_type}."
-  # In a model with a head, the names of the encoder have its family before them, and all others are of heads.
+  # If the encoder's names have the family's prefix, all names without it belong to heads.
   inside = [name.removeprefix(prefix) for name in others if name.startswith(prefix)]
   if not any(name.startswith(prefix) for name in weights):
     inside = [name for name in others if _OF_ENCODER.match(name)]
@@ -199,7 +200,7 @@ def _check_rest(
   surplus = {layer for layer in layers if layer >= config.num_hidden_layers}
   if surplus:
     logging.warning(
-      "%s has %d layers more than the num_hidden_layers = %d of its config.json; they are not used",
+      "%s has %d layers more than its config.json says (num_hidden_layers = %d); they are not used",
       directory,
       len(surplus),
       config.num_hidden_layers,
@@ -208,23 +209,24 @@ def _check_rest(
   others = [name for name in rest if not (prefixes and name.startswith(prefixes))]
   if others:
     raise UserError(
-      f"the checkpoint is no plain {config.model_type}: it has {others[0]} ({len(others)} such weights), {directory};"
-      " give a checkpoint without them, or of an adapter of PEFT, save the model that merge_and_unload() returns"
+      f"the checkpoint is not a plain {config.model_type}: it has {others[0]} ({len(others)} such weights),"
+      f" {directory}; give a checkpoint without them, or if they are an adapter of the library PEFT, save the model"
+      " that its merge_and_unload() returns"
     )
 
 
 def _plain(path: tuple) -> str:
-  """Returns the name of a parameter of this package without that of the encoder."""
+  """Returns a path as a name with dots, without the `base_model` that holds the encoder of a model with a head."""
   return ".".join(str(part) for part in path).removeprefix("base_model.")
 
 
 def _is_head(path: tuple, paths: Iterable[tuple]) -> bool:
-  """Returns whether a weight is of the head: outside `base_model` in a model that has one."""
+  """Returns whether a weight belongs to a head: the model has a `base_model`, and the weight is outside it."""
   return path[0] != "base_model" and any(other[0] == "base_model" for other in paths)
 
 
 def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pathlib.Path) -> None:
-  """Raises UserError if a weight of the checkpoint, which it calls `source`, cannot be used."""
+  """Raises UserError if a weight, which is named `source` in the checkpoint, cannot be used."""
   if value.shape != shape:
     raise UserError(
       f"{source} has shape {list(value.shape)}, the config asks for {list(shape)},"
@@ -232,7 +234,8 @@ def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pa
     )
   if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:
     raise UserError(
-      f"{source} has dtype {value.dtype}, not a floating one, {directory}; give weights in float32, float16 or bfloat16"
+      f"{source} has dtype {value.dtype}, which is not floating-point, {directory}; give weights in float32, float16"
+      " or bfloat16"
     )
   if not _is_finite(value):
     raise UserError(
@@ -243,7 +246,7 @@ def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pa
 
 
 def _is_finite(value: np.ndarray) -> bool:
-  """Returns whether all numbers are finite. It first looks at the sum of their squares, which is fast to compute."""
+  """Returns whether all numbers are finite; if the sum of their squares is, which is fast to compute, they all are."""
   with np.errstate(over="ignore", invalid="ignore"):
     return bool(np.isfinite(np.vdot(value, value)) or np.isfinite(value).all())
 
@@ -251,7 +254,8 @@ def _is_finite(value: np.ndarray) -> bool:
 def _aliases(name: str, config: ModelConfig) -> list[str]:
   """Returns the names that a weight may have in a checkpoint.
 
-  They are with and without the family's prefix, and with TensorFlow's names for LayerNorm (`gamma`, `beta`).
+  It may stand there with or without the family's prefix, and with today's names for LayerNorm (`weight`, `bias`) or
+  TensorFlow's (`gamma`, `beta`).
   """
   name = checkpoint_name(name, config)
   old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(

@@ -1,4 +1,4 @@
-"""The initial weights of a model in the paper's variants, and the rows of its embedding table that a task uses."""
+"""Makes the initial weights of a model, and chooses the rows of its embedding table that a task trains."""
 
 import dataclasses
 import pathlib
@@ -32,15 +32,15 @@ def initial_params(
     init: `pretrained` (the checkpoint's weights), `scratch` (all weights random), or `re_emb` (the
       checkpoint's weights, except that the word embeddings are random).
     config: sizes of the encoder.
-    head: the head. The weights of a task head are always random, even if the checkpoint has weights of that name;
-      those of `Pretraining` are the checkpoint's if it has them.
+    head: the head. The weights of a task head are always random, even if the checkpoint has weights of that name.
+      The weights of `Pretraining` heads are taken from the checkpoint if it has them.
     checkpoint: directory in Hugging Face's format; not used by `scratch`.
-    seed: of all random weights. The same seed gives the same random head with every `init`.
+    seed: seed of all random weights. The same seed gives the same random head with every `init`.
   """
   draw, key = _draw(config, head), jax.random.key(seed)
   if init == "scratch":
     return draw(key)
-  assert checkpoint is not None  # the callers have checked it
+  assert checkpoint is not None  # the callers have checked this
   assert isinstance(config, ModelConfig)
   shapes = jax.eval_shape(draw, key)
   fresh = () if isinstance(head, Pretraining) else _head_prefixes(shapes)
@@ -59,18 +59,20 @@ def _head_prefixes(shapes: dict) -> tuple[str, ...]:
   return tuple(f"{name}." for name in shapes if name != "base_model")
 
 
-@lru_cache(maxsize=1)  # the program is traced once for all replicas
+@lru_cache(maxsize=1)  # traced once, and then used for every replica
 def _draw(config: ClassifierConfig, head: Head) -> Callable[[jax.Array], dict]:
+  """Returns the jitted function from a key to random values of all weights."""
   return jax.jit(lambda key: nnx.to_pure_dict(nnx.state(head.build(config, rngs=key_stream(key)))))
 
 
 def word_embeddings(params: dict) -> dict:
-  """Returns the part of a model's parameters that holds the word-embedding table, under "weight".
+  """Returns the dict whose entry "weight" is a model's table of word embeddings.
 
   It is the dict inside `params` and not a copy, so a caller can replace the table in place.
 
   Args:
-    params: of a model with a head, as `initial_params` returns them; Hilbert-CNN's table of letters counts too.
+    params: parameters of a model with a head, as `initial_params` returns them. The table of a Hilbert-CNN, which has
+      a row for each letter, is in the same place.
   """
   return params["base_model"]["embeddings"]["word_embeddings"]
 
@@ -79,8 +81,8 @@ def word_embeddings(params: dict) -> dict:
 class SubTable:
   """The rows of the embedding table that the inputs of a task can use.
 
-  A row that no input uses has no gradient. Without weight decay, the optimizers here do not change a weight that
-  has no gradient. So it is enough to train these rows and to write them back into the whole table.
+  A row that no input uses always has the gradient 0. Without weight decay, the optimizers of this package do not change
+  such a row. So it is enough to train the other rows and to write them back into the whole table.
 
   Attributes:
     rows: row numbers in the whole table, all different.
@@ -92,24 +94,24 @@ class SubTable:
 
   @classmethod
   def reachable(cls, symbol_rows: Int[np.ndarray, " symbols"]) -> "SubTable":
-    """Returns the smallest sub-table that holds the rows of all symbols.
+    """Returns a sub-table that holds the rows of all symbols, and has as many rows as there are symbols.
 
     Args:
       symbol_rows: for every symbol, its row in the whole table.
     """
     rows, lookup = np.unique(symbol_rows, return_inverse=True)
-    # Token maps can send two symbols to one row. The sub-tables of all replicas are stacked and must have the same
-    # size, so unused rows fill each one up to the number of symbols.
+    # A token map can give two symbols the same row. The sub-tables of all replicas are stacked, so they need the same
+    # size: each one is filled up with unused rows.
     spare = np.setdiff1d(np.arange(len(symbol_rows)), rows)[: len(symbol_rows) - len(rows)]
     return cls(np.concatenate([rows, spare]).astype(np.int32), lookup.astype(np.int32))
 
   @classmethod
   def whole(cls, symbol_rows: Int[np.ndarray, " symbols"], vocab_size: int) -> "SubTable":
-    """Returns all rows of the table, for training with weight decay."""
+    """Returns a sub-table of all rows, for training with weight decay, which changes every row."""
     return cls(np.arange(vocab_size, dtype=np.int32), symbol_rows.astype(np.int32))
 
   def cut(
     self, table: Float[jax.Array | np.ndarray, "vocab hidden"]
   ) -> Float[np.ndarray, "rows hidden"]:
-    """Returns the sub-table's rows of `table`."""
+    """Returns the rows of `table` that are in the sub-table."""
     return np.asarray(table)[self.rows]

@@ -1,0 +1,1 @@
+"""Trains a model: batches, losses, updates, checkpoints and logs."""

@@ -8,21 +8,20 @@ from jaxtyping import Int, Int32
 
 from discipline_jax.streams import EPOCH_ORDER
 
-_WINDOW = 50  # batches within which samples of similar length are brought together
-_PADDING = 0.1  # share of the positions that may be padding
-_WORTH = 2500  # positions of an epoch that compiling one more length must save
+_WINDOW = 50  # samples are sorted by length within so many batches
+_PADDING = 0.1  # largest share of all positions that may be padding
+_WORTH = 2500  # a bucket is added only if it saves so many positions in an epoch
 
 
 class Batches:
-  """Epochs in seeded random order; the last batch of an epoch may be short, and no sample is left out.
+  """The batches of a run: each epoch has all samples in random order, and its last batch may be short.
 
-  If lengths differ, the samples of 50 consecutive batches are sorted by length before they are cut into batches, and
-  these batches come in random order. So a batch is padded to the bucket of its longest sample, not to the longest
-  sample of all. At any step the batches of all replicas have the same rank in length, so that replicas that are
-  computed side by side need little more padding.
+  A batch is padded to the bucket (see `round_up`) of its longest sample. To keep padding short, the samples of 50
+  batches are sorted by length and then cut into batches, which come in random order. This order is the same for all
+  replicas, so the batches that they compute side by side at one step have similar lengths.
 
   Attributes:
-    steps_per_epoch: updates that see every sample once.
+    steps_per_epoch: number of updates in which every sample is seen once.
   """
 
   def __init__(
@@ -36,13 +35,13 @@ class Batches:
     row_multiple: int,
   ):
     """Args:
-    indices: training samples of each replica.
+    indices: for each replica, the numbers of its training samples in the data set.
     seeds: seed of each replica.
     lengths: lengths of all samples of the data set, after `round_up`.
-    batch_size: samples of an update.
-    accumulation: parts that an update is cut into.
-    row_multiple: the rows of a part are filled up to a multiple of it with -1, which is no sample, so that devices
-      share them evenly.
+    batch_size: number of samples in an update.
+    accumulation: number of parts in an update, which are computed one after the other.
+    row_multiple: the number of rows in a part is a multiple of this, so that devices share them evenly. Rows without a
+      sample hold -1.
     """
     self._indices = indices
     self._seeds = tuple(seeds)
@@ -56,30 +55,36 @@ class Batches:
   def at(
     self, step: int, replicas: slice = slice(None)
   ) -> tuple[Int32[np.ndarray, "replicas accumulation rows"], int]:
-    """Returns the batch of the update that follows `step` updates, and the length that it needs."""
+    """Returns the samples of the update that follows `step` updates, and the length to pad them to.
+
+    Args:
+      step: number of updates made.
+      replicas: the replicas whose samples are wanted.
+    """
     epoch, place = divmod(step, self.steps_per_epoch)
     start = place * self._batch_size
     chosen = self._order(epoch)[replicas, start : start + self._batch_size]
     accumulation, rows = self._parts
     batch = np.full((len(chosen), rows, accumulation), -1, np.int32)
     batch.reshape(len(chosen), -1)[:, : chosen.shape[1]] = chosen
-    # Transposed, so that a short batch is spread evenly over the parts.
+    # The transpose spreads a short batch evenly over the parts.
     return batch.transpose(0, 2, 1), int(self._lengths[chosen].max())
 
-  def _shuffle(self, epoch: int) -> np.ndarray:
+  def _shuffle(self, epoch: int) -> Int[np.ndarray, "replicas samples"]:
+    """Returns the samples of an epoch in their order, for each replica."""
     shuffled = np.stack(
       [
         np.random.default_rng([seed, EPOCH_ORDER, epoch]).permutation(row)
         for seed, row in zip(self._seeds, self._indices, strict=True)
       ]
     )
-    # The lengths of all samples decide, because a replica must not depend on the others.
+    # This looks at the whole data set, so that the order in one replica does not depend on the samples of the others.
     if np.ptp(self._lengths) == 0:
       return shuffled
     size, window = self._batch_size, self._batch_size * _WINDOW
-    rng = np.random.default_rng([EPOCH_ORDER, epoch])  # the same for every replica
+    rng = np.random.default_rng([EPOCH_ORDER, epoch])  # no seed: the same for all replicas
     for start in range(0, shuffled.shape[1], window):
-      part = shuffled[:, start : start + window]  # a view
+      part = shuffled[:, start : start + window]  # a view, through which `shuffled` is changed
       by_length = np.argsort(self._lengths[part], axis=1, kind="stable")
       part[:] = np.take_along_axis(part, by_length, axis=1)
       full = part[:, : part.shape[1] // size * size].reshape(len(part), -1, size)
@@ -88,25 +93,25 @@ class Batches:
 
 
 def epoch_steps(num_samples: int, batch_size: int) -> int:
-  """Returns the number of updates that see every sample once; the last batch may be short."""
+  """Returns the number of updates in which every sample is seen once; the last batch may be short."""
   return math.ceil(num_samples / batch_size)
 
 
 def round_up(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " samples"]:
-  """Rounds each length up to its bucket, the smallest of a few lengths that holds it.
+  """Rounds each length up to the next bucket. Buckets are the few lengths that batches are padded to.
 
-  There are as few buckets as keep padding under a tenth of all positions, and they are placed as well as possible. Each
-  is one more program to compile, so a small data set has fewer.
+  There are just enough buckets to keep padding under a tenth of all positions, at the lengths that need least padding.
+  A program is compiled for each bucket, so one that would save too little is not added, as in a small data set.
   """
   edges = bucket_lengths(lengths)
   return edges[np.searchsorted(edges, lengths)]
 
 
 def bucket_lengths(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " buckets"]:
-  """Returns the lengths that `round_up` rounds to, by dynamic programming over the lengths that occur."""
+  """Returns the buckets of `round_up`, which are found by dynamic programming over the lengths that occur."""
   values, counts = np.unique(lengths, return_counts=True)
   below = np.concatenate([[0], np.cumsum(counts)])
-  # cost[i]: positions of all samples up to values[i], with the buckets so far, of which the last is at values[i].
+  # cost[i]: positions, padding included, of all samples up to length values[i], if that is the last bucket so far.
   cost = below[1:] * values
   before: list[np.ndarray] = []
   while cost[-1] * (1 - _PADDING) > (values * counts).sum():

@@ -1,7 +1,11 @@
-"""The objectives of pre-training: which tokens are predicted, and the losses of a batch.
+"""Defines the objectives of pre-training: which tokens are predicted, and the losses of a batch.
 
-There are BERT's two objectives (Devlin et al. 2019, section 3.1), ALBERT's order of segments (Lan et al. 2020),
-RoBERTa's masks alone (Liu et al. 2019), and BERT's ablation, a left-to-right language model.
+- `mlm`, masked language modelling: predicts tokens that are hidden (RoBERTa, Liu et al. 2019).
+- `mlm_nsp` also predicts whether the second segment of a row follows the first one in the text (next sentence
+  prediction; BERT, Devlin et al. 2019, section 3.1).
+- `mlm_sop` also predicts whether the two segments are in the right order (sentence order prediction; ALBERT, Lan et al.
+  2020).
+- `causal` predicts each token from those before it (an ablation of BERT, Devlin et al. 2019, section 5.1).
 """
 
 import dataclasses
@@ -19,7 +23,7 @@ from discipline_jax.streams import HELD_OUT_MASKS, PRETRAINING
 from discipline_jax.training.state import Leaf
 from discipline_jax.training.update import GetLoss, Loss
 
-# The names of the two losses of each `objective.kind`: of the tokens, and of the pairs of segments.
+# For each `objective.kind`, the name of the loss of its tokens, and of the loss of its pairs of segments.
 KINDS: dict[str, tuple[str, str | None]] = {
   "mlm": ("mlm", None),
   "mlm_nsp": ("mlm", "nsp"),
@@ -31,12 +35,12 @@ KINDS: dict[str, tuple[str, str | None]] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RowBatch:
-  """Rows of unmasked instances, as `corpora.records` reads them.
+  """Rows of tokens before any is hidden, as `corpora.records` reads them.
 
   Attributes:
     ids: UInt [rows, length], or in training [parts, rows, length]: token ids, padded.
-    boundary: Int32 [rows] or [parts, rows]: position where the second segment begins, or where the row ends.
-    label: Int32, likewise: label of the pair of segments.
+    boundary: Int32 [rows] or [parts, rows]: position where the second segment begins, or where a row without one ends.
+    label: Int32 [rows] or [parts, rows]: 1 if the second segment is a random one, or the two are swapped; else 0.
   """
 
   ids: Leaf
@@ -48,14 +52,14 @@ class Objective:
   """Chooses what is predicted in a batch, and adds up its losses.
 
   Attributes:
-    tokens: name of the loss of the tokens.
-    segments: name of the loss of the pairs of segments; None if there is none.
+    tokens: name of the loss of the tokens: `mlm` or `lm`.
+    segments: name of the loss of the pairs of segments: `nsp` or `sop`, or None if they are not predicted.
   """
 
   def __init__(self, kind: str, masking: Masking, vocabulary: Vocabulary):
     """Args:
     kind: one of `KINDS`.
-    masking: how a masked language model's tokens are masked.
+    masking: how tokens are hidden; not used by `causal`.
     vocabulary: vocabulary of the rows.
     """
     self.tokens, self.segments = KINDS[kind]
@@ -70,15 +74,16 @@ class Objective:
     train: Integer[np.ndarray, "train_rows length"],
     held_out: Integer[np.ndarray, "held_out_rows length"],
   ) -> float:
-    """Returns the loss of the tokens that needs no context, see `corpora.without_context`.
+    """Returns the loss of the tokens in a model that does not look at context, see `corpora.without_context`.
 
     Args:
-      train: rows that tell how frequent tokens are.
-      held_out: rows whose tokens are predicted.
+      train: token ids of training rows, which tell the model how frequent each token is.
+      held_out: token ids of the rows whose tokens are predicted.
     """
     is_masked = self.tokens == "mlm"
     can_be = self._is_candidate if is_masked else np.arange(len(self._is_candidate)) != self._pad_id
-    first = 0 if is_masked else 1  # the first token of a row follows none
+    # A left-to-right model has nothing to predict the first token of a row from.
+    first = 0 if is_masked else 1
     seen, predicted = (
       np.bincount(rows[:, first:].ravel(), minlength=len(can_be))[can_be]
       for rows in (train, held_out)
@@ -88,7 +93,7 @@ class Objective:
   def hide(self, key: jax.Array, ids: Integer[Array, "rows length"]) -> MaskedBatch:
     """Chooses the tokens to predict and hides them.
 
-    A left-to-right model predicts each next token, which it cannot see, so nothing is hidden from it.
+    With `causal` nothing is hidden, because the model cannot see the next token anyway.
     """
     ids = ids.astype(jnp.int32)
     if self.tokens == "mlm":
@@ -112,8 +117,17 @@ class Objective:
     hidden: MaskedBatch,
     key: jax.Array | None,
   ) -> dict[str, Float32[Array, ""]]:
-    """Returns sums over a batch, for each task: the loss (`mlm_loss`), the number of right predictions
-    (`mlm_accuracy`), and the number of predictions (`mlm_count`).
+    """Returns three sums over a batch for the tokens, and three for the pairs of segments if they are predicted.
+
+    For `mlm` they are the loss `mlm_loss`, the number of right predictions `mlm_accuracy`, and the number of
+    predictions `mlm_count`.
+
+    Args:
+      forward: the model.
+      params: its parameters.
+      rows: the rows before tokens were hidden.
+      hidden: what `hide` returned for these rows.
+      key: key for dropout; None: no dropout.
     """
     is_token = rows.ids != self._pad_id
     segments = (jnp.arange(rows.ids.shape[1])[None] >= rows.boundary[:, None]) & is_token
@@ -129,11 +143,11 @@ class Objective:
     return sums
 
   def means(self, sums: dict, counts: dict | None = None) -> dict:
-    """Returns mean losses and accuracies, and as `loss` the sum of the mean losses, which training lowers.
+    """Returns the mean losses and accuracies, and the sum of these losses as `loss`, which training makes smaller.
 
     Args:
-      sums: of `sums`.
-      counts: the counts to divide by, if they are not those in `sums`.
+      sums: what `sums` returned.
+      counts: the numbers of predictions to divide by; None: the ones in `sums`.
     """
     counts = sums if counts is None else counts
     tasks = [task for task in (self.tokens, self.segments) if task is not None]
@@ -146,12 +160,12 @@ class Objective:
 
 
 def pretraining_loss(forward: PretrainingForward, objective: Objective, seed: int) -> GetLoss:
-  """Makes the loss of pre-training: the mean losses over all tokens and all pairs of segments of an update.
+  """Makes the loss of pre-training: the mean over the predicted tokens of an update, plus that over its pairs.
 
   Args:
     forward: the model.
-    objective: predicts tokens, and pairs of segments.
-    seed: seed of masks and dropout, whose keys also depend on the number of the update.
+    objective: what is predicted.
+    seed: seed of masks and dropout, which also depend on the number of the update.
   """
 
   def get_loss(step: jax.Array, batch: RowBatch, _) -> Loss:
@@ -179,7 +193,8 @@ def pretraining_loss(forward: PretrainingForward, objective: Objective, seed: in
 def held_out_sums(forward: PretrainingForward, objective: Objective):
   """Makes the function that adds up losses over a batch of held-out rows, without dropout.
 
-  The function takes the rows and the number of the batch: a batch of one number always has the same masks.
+  The function takes parameters, and a pair of the rows and the number of their batch. The masks depend on that number
+  alone, so each evaluation hides the same tokens.
   """
 
   def function(params: dict, numbered: tuple[RowBatch, jax.Array], *_) -> dict:
@@ -196,11 +211,11 @@ def _sums(
   labels: Int32[Array, "*places"],
   weights: Float32[Array, "*places"],
 ) -> dict[str, Float32[Array, ""]]:
-  # The label's logit by comparison and not by indexing, whose gradient would be a scatter.
+  # A comparison selects the label's logit. Indexing would make the gradient a scatter, which is slow.
   is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == labels[..., None]
   label_logits = jnp.where(is_label, logits, 0).sum(-1)
   losses = jax.nn.logsumexp(logits, axis=-1) - label_logits
-  # No argmax, which is slow on CPU. If several logits are the highest, the label's one counts.
+  # No argmax, which is slow on CPU. If the label's logit shares the highest value with others, it counts as right.
   is_right = label_logits >= jax.lax.stop_gradient(logits).max(-1)
   return {
     f"{task}_loss": (weights * losses).sum(),

@@ -1,4 +1,4 @@
-"""Tests that weights are drawn with the keys of Flax's own stream."""
+"""Tests that `key_stream` gives the same keys as Flax's `nnx.Rngs`."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tests which files a run reads, and when one counts as another."""
+"""Tests which input files a run has, and when a file counts as changed, new or gone."""
 
 import hashlib
 import json
@@ -16,12 +16,13 @@ from tests.testdata.small_files import write_data, write_model
 
 
 def names(config, **options) -> dict[str, list[str]]:
+  """Returns the names of the input files by field of the config, without fields that have none."""
   return {field: list(own) for field, own in inputs.find(config, {}, **options).items() if own}
 
 
 @pytest.fixture
 def custom(tmp_path):
-  """A config of a table for each part."""
+  """Returns a config of fine-tuning on a table for training and a table for validation."""
   for part in ("train", "val"):
     (tmp_path / f"{part}.csv").write_text(f"sequence,label\n{part},1\n")
   config = defaults.finetune()
@@ -30,6 +31,7 @@ def custom(tmp_path):
 
 
 def differences(config, recorded) -> list[tuple[str, str, str]]:
+  """Returns kind, field and name of each file that differs from its record."""
   found = inputs.compare(inputs.find(config, {}), recorded)
   return [(one.kind, one.field, one.name) for one in found]
 
@@ -38,17 +40,17 @@ class TestWhichFiles:
   def test_the_parts_of_a_table(self, custom):
     assert names(custom) == {"task.path": ["train", "validation"]}
 
-  def test_a_published_task_has_names_below_the_data_directory(self, tmp_path, monkeypatch):
+  def test_files_of_a_published_task_are_named_from_the_data_directory(self, tmp_path, monkeypatch):
     write_data(tmp_path)
     config = defaults.finetune()
     config.task.name = "glue_cola"
     monkeypatch.setenv("DISCIPLINE_DATA", str(tmp_path))
     expected = {"data_dir": ["glue_data/CoLA/dev.tsv", "glue_data/CoLA/train.tsv"]}
     assert names(config) == expected
-    config.task.name = "dna_planted"
+    config.task.name = "dna_planted"  # generated, so it reads no file
     assert names(config) == {}
 
-  def test_music_without_its_table_has_no_known_files(self, tmp_path):
+  def test_a_broken_table_of_music_names_no_recordings(self, tmp_path):
     write_data(tmp_path)
     config = defaults.finetune()
     config.task.name, config.data_dir = "music_composer", str(tmp_path)
@@ -65,13 +67,12 @@ class TestWhichFiles:
       (folder / name).touch()
     custom.model.checkpoint = str(folder)
     read = ["config.json", "tokenizer.json"]
-    assert names(custom)["model.checkpoint"] == [*read[:1], "pytorch_model.bin", *read[1:]]
+    assert names(custom)["model.checkpoint"] == sorted([*read, "pytorch_model.bin"])
     index = {"weight_map": {"w": "a.safetensors", "v": "b.safetensors", "u": "gone.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert names(custom)["model.checkpoint"] == [
-      *("a.safetensors", "b.safetensors", "config.json", "model.safetensors.index.json"),
-      "tokenizer.json",
-    ]
+    assert names(custom)["model.checkpoint"] == sorted(
+      [*read, "a.safetensors", "b.safetensors", "model.safetensors.index.json"]
+    )
     (folder / "model.safetensors.index.json").write_text("broken")
     assert "model.safetensors.index.json" in names(custom)["model.checkpoint"]
     assert names(custom, weights=False)["model.checkpoint"] == read
@@ -115,7 +116,7 @@ class TestWhichFiles:
     config.corpus.path = str(tmp_path / "texts" / "a.txt")
     assert names(config)["corpus.path"] == ["a.txt"]
 
-  def test_nothing_that_is_gone(self, custom, tmp_path):
+  def test_files_that_are_gone_are_left_out(self, custom, tmp_path):
     for path in tmp_path.iterdir():
       path.unlink()
     custom.model.checkpoint = str(tmp_path / "model")
@@ -160,8 +161,8 @@ class TestDifferences:
       ("gone", "task.path", "validation"),
     ]
 
-  def test_a_field_with_other_files_only(self, custom, tmp_path):
-    """All that the record knows is gone."""
+  def test_a_field_without_files(self, custom):
+    """All recorded files of the field are gone; a field that was not recorded has no differences."""
     recorded = inputs.record(inputs.find(custom, {}))
     assert [one.kind for one in inputs.compare({"task.path": {}}, recorded)] == ["gone"] * 2
     assert inputs.compare({"model.checkpoint": {}}, recorded) == []
@@ -171,16 +172,16 @@ class TestDifferences:
       inputs.record({"task.path": {"all": tmp_path / "none"}})
 
 
-def test_the_digest_of_one_file_is_what_sha256sum_says(tmp_path):
+def test_the_digest_of_one_file_is_its_sha_256(tmp_path):
   (tmp_path / "a").write_bytes(b"abc")
   recorded = inputs.record({"task.path": {"all": tmp_path / "a"}})
-  # the example of FIPS 180-2
+  # the example "abc" of the standard, FIPS 180-2
   assert inputs.summary(recorded) == {
     "task.path": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
   }
 
 
-def test_the_digest_of_several_depends_on_each_and_on_its_name(tmp_path):
+def test_the_digest_of_several_files_depends_on_each_content_and_name(tmp_path):
   def digest(**contents: bytes) -> str:
     files: dict[str, pathlib.Path] = {}
     for name, content in contents.items():
@@ -193,7 +194,7 @@ def test_the_digest_of_several_depends_on_each_and_on_its_name(tmp_path):
   assert len({same, digest(a=b"1", b=b"3"), digest(a=b"1", c=b"2"), digest(a=b"2", b=b"1")}) == 4
 
 
-def test_the_directory_of_a_model_of_the_hub_is_known_from_the_record(tmp_path):
+def test_the_record_knows_the_directory_of_a_model_from_the_hub(tmp_path):
   folder = tmp_path / "models--a--b" / "snapshots" / ("0123456789" * 4)
   write_model(folder)
   config = defaults.finetune()
