@@ -1,4 +1,4 @@
-"""Two programs that take turns, a block of updates at a time, so that a machine whose speed drifts drifts for both."""
+"""Times two programs that take turns, one block of updates each, so that changes in the machine's speed affect both."""
 
 import multiprocessing
 import statistics
@@ -20,13 +20,13 @@ def serve(block: Callable[[int], None], connection: Connection) -> None:
 def take_turns(
   sides: Mapping[str, Callable[..., None]], arguments: tuple, *, updates: int, blocks: int
 ) -> dict[str, list[float]]:
-  """Seconds an update of each side, block by block.
+  """Returns the seconds that an update of each side takes, for each block.
 
   Args:
-    sides: functions that call `serve` at the end, with what their last argument is; each runs in its own process.
-    arguments: of all sides.
-    updates: of a block.
-    blocks: of a side.
+    sides: functions that call `serve` at the end, with their last argument; each runs in its own process.
+    arguments: the arguments that all sides are called with.
+    updates: number of updates in a block.
+    blocks: number of blocks of each side.
   """
   context = multiprocessing.get_context("spawn")
   connections = {}
@@ -56,9 +56,9 @@ def report(seconds: Mapping[str, list[float]], amount: float, unit: str) -> dict
   """Prints rates and their ratio, and returns them.
 
   Args:
-    seconds: of `take_turns`.
-    amount: what an update works through.
-    unit: of that.
+    seconds: what `take_turns` returned.
+    amount: how much an update works through, in `unit`.
+    unit: what is counted, such as tokens.
   """
   rates = {name: amount / statistics.median(values) for name, values in seconds.items()}
   for name, rate in rates.items():

@@ -3,7 +3,7 @@
   python -m discipline_jax.main --config=configs/pretrain_albert.py --config.corpus.name=text --config.corpus.path=DIR
 
 The original also makes 125,000 updates of 4,096 rows, but with LAMB, and masks up to three tokens in a row; here it is
-AdamW and single tokens. Dropout is that of ALBERT's first version. Expected: the steps 0, 25,000, 75,000 and 125,000 in
+AdamW and single tokens. Dropout is as in ALBERT's first version. Expected: the steps 0, 25,000, 75,000 and 125,000 in
 runs/pretrain_albert/steps, and the held-out losses and accuracies in result.json.
 """
 

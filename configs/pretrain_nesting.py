@@ -3,7 +3,7 @@
   python -m discipline_jax.main --config=configs/pretrain_nesting.py
   python -m discipline_jax.main --config=configs/pretrain_nesting.py:12x768
 
-Symbols have the frequencies of Zipf's law, or those of the tokens of a text with the tokenizer of a model in DIR:
+Symbols have the frequencies of Zipf's law, or of the tokens of a text, cut by the tokenizer of a model in DIR:
 --config.corpus.path=TEXT --config.corpus.vocabulary=DIR.
 
 The corpus is generated, and nothing is downloaded. It has the 230,000 lines of Chiang and Lee (2022), and 5,000 more

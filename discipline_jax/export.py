@@ -51,7 +51,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
 
   Args:
     config: `export.output` is taken from it; everything else is the run's.
-    workdir: of the finished run.
+    workdir: workdir of the finished run.
     dry_run: only say what would be written.
 
   Raises:
@@ -172,8 +172,9 @@ def _symbol_ids(
 ) -> tuple[dict[str, int], dict[int, int]]:
   """Returns the id of each special token and symbol in the exported table, and for these ids the rows of the run.
 
-  Symbols keep the ids of the run. But symbols that training did not see have the unknown token's, as their rows are,
-  and a symbol whose id is also that of another symbol or of a special token gets a new one behind the table.
+  Symbols keep the ids of the run, with two exceptions. Symbols that training did not see get the id of the unknown
+  token, whose row they had. A symbol that shares its id with another symbol or a special token gets a new id, behind
+  the run's table.
 
   Args:
     saved, replica, vocabulary: the run's.

@@ -41,7 +41,7 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   Args:
     config: `task.path` and its format, `predict`, `eval.batch_size` and `mesh` are taken from it; everything
       else is the run's.
-    workdir: of the finished run.
+    workdir: workdir of the finished run.
     dry_run: only say what would run.
 
   Raises:

@@ -55,7 +55,7 @@ def test_runs_on_small_files(name, small, tmp_path, capsys):
 
 
 def test_a_study_runs_on_small_files(small, tmp_path, capsys, monkeypatch):
-  """The very runs, in their order, for two updates each. (The quickstart is run as it is.)"""
+  """Runs all runs of the study in their order, for two updates each. (Another test runs the quickstart unchanged.)"""
   monkeypatch.setenv("DISCIPLINE_DATA", str(small))
   runs = artificial_small.get_config().runs
   arguments = []
@@ -127,7 +127,7 @@ def test_pre_training_is_planned(name, small, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
-  """The very config, but for the sizes of model, rows and corpus; those of one shape share compiled programs."""
+  """Runs the config with smaller sizes of model, rows and corpus. Configs of one shape share compiled programs."""
   arguments = [
     f"--config=pretrain_{name}",
     "--config.model.config.num_hidden_layers=1",

@@ -76,7 +76,7 @@ def config_of(checkpoint, table, **fields):
 
 
 def outputs_of(folder, texts):
-  """What a user of the folder gets for raw texts: tokens by its tokenizer, then the model, as transformers runs it."""
+  """Returns what a user of the folder gets for raw texts: its tokenizer, then the model, as transformers runs them."""
   tokenizer = AutoTokenizer.from_pretrained(folder)
   config = json.loads((folder / "config.json").read_text())
   assert tokenizer.pad_token_id == config["pad_token_id"]
@@ -171,7 +171,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("kind", SPELLINGS)
 def test_spellings(kind, tmp_path):
-  """Also symbols that are spelt like special tokens, and unknown ones; a long sequence is cut."""
+  """Some symbols are spelt like special tokens, some are unknown, and a long sequence is cut."""
   fields, symbols, between = SPELLINGS[kind]
   sequences = sequences_of(symbols, between=between)
   table = table_of(sequences, tmp_path / "train.csv", ("a", "b"))
@@ -251,7 +251,7 @@ def test_texts(name, columns, kind, data, tmp_path):
 
 
 def test_padding_that_the_config_does_not_know_and_a_symbol_that_has_its_id(data, tmp_path):
-  """The pitch 22 has the id 150, as padding has; RoBERTa's config.json says 1."""
+  """The pitch 22 and padding both have the id 150, while config.json says that padding has the id 1."""
   checkpoint = tmp_path / "model"
   shutil.copytree(data / "model", checkpoint)
   fields = json.loads((checkpoint / "config.json").read_text())
@@ -292,7 +292,7 @@ def test_an_exported_model_is_fine_tuned_again(table, tmp_path):
 
 
 def test_pipeline(table, tmp_path):
-  """In PyTorch; other tests compute what it should."""
+  """PyTorch computes the outputs of the pipeline, which must be what `predict` writes."""
   pytest.importorskip("torch")
   from transformers import pipeline
 
@@ -330,7 +330,7 @@ class TestRefused:
     assert {path: path.read_bytes() for path in run.parent.rglob("*") if path.is_file()} == before
 
   def test_a_left_to_right_model(self, run, capsys):
-    """transformers' classifier reads its first token, which has seen no other one."""
+    """Refused: transformers' classifier reads the first token, which in a left-to-right model has seen no other."""
     path = run.parent / "model" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"is_decoder": True}))
     assert export(run, run.parent / "out") == 2

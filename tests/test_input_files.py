@@ -49,7 +49,7 @@ def write_checkpoint(folder: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-  """The folder of a fine-tuned pre-trained model, with all that it was made of, and the arguments of its command."""
+  """The folder of a fine-tuned pre-trained model, with its inputs, and the arguments of its command."""
   folder = tmp_path_factory.mktemp("text")
   write_data(folder / "data")
   write_checkpoint(folder / "model")
@@ -63,7 +63,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-  """Likewise of a model that is trained further on a folder of text."""
+  """The folder of a model that was trained further on texts, with its inputs, and the arguments of its command."""
   folder = tmp_path_factory.mktemp("corpus")
   (folder / "texts").mkdir()
   words = np.random.default_rng(0).choice(["cat", "dog", "man", "sat", "ran", "1"], (60, 40))
@@ -81,7 +81,7 @@ def corpus(tmp_path_factory):
 
 
 def opened(folder: pathlib.Path, state: str, tmp_path: pathlib.Path) -> pathlib.Path:
-  """A copy of the run, as it is when it is stopped between its last update and its result, or finished."""
+  """Returns a copy of the run: finished, or stopped between its last update and its result."""
   shutil.copytree(folder / "run", tmp_path / "run")
   if state == "stopped":
     (tmp_path / "run" / "result.json").unlink()

@@ -24,7 +24,7 @@ def last_checkpoint(workdir: pathlib.Path) -> list[np.ndarray]:
 
 
 def test_killed_and_stopped_then_identical_bits(uninterrupted, tmp_path):
-  """Killed at random moments, before and after a signal by which it saves; then stopped by the other signal."""
+  """Stops the run by SIGTERM, kills it, and stops it by SIGINT; its last start must give the same bits."""
   whole, _, _ = uninterrupted
   workdir = tmp_path / "run"
   for step, number, code in (
@@ -75,7 +75,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
 def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   uninterrupted, tmp_path, capsys, monkeypatch, caplog
 ):
-  """In this process, on the eight virtual devices: stop at step 15, spoil that checkpoint, go on from 14."""
+  """Stops at step 15 in this process, on eight virtual devices, spoils that checkpoint, and goes on from step 14."""
   arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}"]
   calls = itertools.count(1)
   with monkeypatch.context() as patch:

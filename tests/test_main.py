@@ -252,7 +252,7 @@ class TestUnsetting:
 
 
 def test_checkpoints_without_a_config_are_refused(uninterrupted, tmp_path, capsys):
-  """They would be of another run, and keep new ones from being saved."""
+  """Such checkpoints may belong to another run, and would keep new ones from being saved."""
   shutil.copytree(uninterrupted[0] / "checkpoints", tmp_path / "run" / "checkpoints")
   with one_device():
     assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}"]) == 2

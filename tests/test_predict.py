@@ -35,7 +35,7 @@ def run(workdir, table, output, *arguments) -> int:
 
 
 def best_params(workdir, replica) -> dict:
-  """The best weights in a run's checkpoint."""
+  """Returns the best weights in a run's checkpoint."""
   manager = ocp.CheckpointManager((workdir / "checkpoints").absolute())
   best = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore())["bests"][replica]
   return jax.tree.map(np.asarray, best["params"])
@@ -68,7 +68,7 @@ def test_the_score_is_that_of_the_run(predicted):
 
 
 def test_probabilities_are_those_of_the_evaluation_bit_for_bit(predicted, uninterrupted):
-  """Against the evaluation of the best weights in the run's checkpoint."""
+  """The evaluation is computed again, with the best weights in the run's checkpoint."""
   plan, replica, _, rows = predicted
   params = best_params(uninterrupted[0], replica)
   group = slice(replica, replica + 1)
@@ -140,7 +140,7 @@ def test_the_table_is_not_replaced(uninterrupted, tmp_path, capsys):
 
 
 def test_lists_of_symbols_and_rows_to_leave_out(uninterrupted, tmp_path, caplog):
-  """A list of letters is the text of them, aliases and lower case included."""
+  """A list of letters is read as the text of these letters; U and lower case are read as in a text."""
   table = tmp_path / "new.jsonl"
   table.write_text(
     '{"sequence": "ACGTT"}\n{"sequence": ["a", "C", "g", "U", "T"]}\n{"sequence": "AJ"}\n{"name": "A"}\n{\n'
@@ -163,7 +163,7 @@ def test_the_run_is_left_as_it_was(uninterrupted, predicted):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-  """A finished run on pairs of texts, whose token map depends on which tokens they have."""
+  """The folder of a finished run on pairs of texts; its token map depends on the tokens that occur."""
   folder = tmp_path_factory.mktemp("pairs")
   write_data(folder)
   write_model(folder / "model")
@@ -184,7 +184,7 @@ def run_pairs(folder, table, *arguments) -> int:
 
 
 def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
-  """Training samples bit for bit; a word that no sample had, against the whole table in plain NumPy indices."""
+  """Training samples agree bit for bit; a row with an unseen word agrees with the whole table, indexed by NumPy."""
   lines = (pairs / "glue_data" / "STS-B" / "train.tsv").read_text().splitlines()
   new = ('"a cat w90" w91', "the mat")
   table = tmp_path / "new.tsv"

@@ -116,7 +116,7 @@ def same_weights(ours: pathlib.Path, theirs: pathlib.Path) -> None:
 
 
 def test_killed_and_stopped_then_identical_bits(whole, tmp_path):
-  """Also while it saves: a checkpoint is written at every eighth step. KILLS says how often, by default twice."""
+  """Kills may hit a checkpoint while it is written, at every eighth step. $KILLS says how often, by default twice."""
   workdir = tmp_path / "run"
   process = start_config(CONFIG, workdir)
   wait_for_step(workdir, 5)
@@ -287,7 +287,7 @@ def test_all_phases_are_compiled_before_anything_is_written(tmp_path, capsys, mo
   compile_step, calls = jax.stages.Lowered.compile, itertools.count(1)
 
   def full(lowered, *args, **settings):
-    if next(calls) == 2:  # that of 64 tokens
+    if next(calls) == 2:  # the step over 64 tokens
       raise jax.errors.JaxRuntimeError(
         "RESOURCE_EXHAUSTED: Out of memory allocating 7 bytes.\nmore"
       )
@@ -307,7 +307,7 @@ def test_all_phases_are_compiled_before_anything_is_written(tmp_path, capsys, mo
 
 
 def test_weights_in_parts_are_kept_whole(tmp_path):
-  """On the eight virtual devices, two of which share each weight."""
+  """Each weight is split over two of the eight virtual devices."""
   arguments = ["--config.mesh.fsdp=2", "--config.train.steps=2"]
   assert main(["main", f"--config={CONFIG}", f"--workdir={tmp_path / 'run'}", *arguments]) == 0
   assert in_process(tmp_path / "one", "--config.train.steps=2") == 0

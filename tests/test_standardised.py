@@ -92,7 +92,7 @@ class TestValue:
   ids=["bert", "roberta", "hilbert_cnn"],
 )
 def test_the_scale_is_folded_into_every_head(config):
-  """In bfloat16, too, whose numbers around 370 are 2 apart."""
+  """This holds in bfloat16, too, whose numbers around 370 are 2 apart."""
   head = models.Classifier(1)
   params = initial_params("scratch", config, head, None, seed=0)
   forward = classifier_function(config, head, jnp.bfloat16)
@@ -143,7 +143,7 @@ def test_training_is_that_on_standardised_values(tmp_path):
 
 
 def test_a_run_gives_back_values(tmp_path, capsys):
-  """The outputs that the run was scored with are those of `predict`, in the units of the table."""
+  """`predict` gives the outputs that the run was scored with, in the units of the table."""
   path, run, output = table(tmp_path, VALUES), tmp_path / "run", tmp_path / "out.csv"
   given = (CONFIG, f"--workdir={run}", "--config.task.name=custom", f"--config.task.path={path}")
   fields = ("--config.task.kind=regression", "--config.task.splits=part", "--config.train.steps=4")

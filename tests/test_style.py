@@ -54,7 +54,7 @@ MODULES = {
 
 @functools.cache
 def imported_modules(path: pathlib.Path) -> set[str]:
-  """The package's modules that a file imports, wherever in it."""
+  """Returns the package's modules that a file imports, at its top or inside functions."""
   names = set()
   for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
     if isinstance(node, ast.ImportFrom) and node.module:
@@ -69,7 +69,7 @@ def imported_modules(path: pathlib.Path) -> set[str]:
 
 
 def place(module: str) -> tuple[int, str]:
-  """The number of a module's layer, and its name there."""
+  """Returns the number of a module's layer, and its name there."""
   top = module.partition(".")[0]
   found = [number for number, names in enumerate(LAYERS) if top in names]
   assert found, f"{module} stands in no layer; add it to LAYERS"
@@ -78,7 +78,7 @@ def place(module: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_point_down(module):
-  """Also those of the modules that it imports."""
+  """The imports of imported modules count, too."""
   layer, top = place(module)
   seen, left = {module}, [module]
   while left:

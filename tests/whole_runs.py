@@ -30,7 +30,7 @@ def one_device() -> Iterator[None]:
 def start(
   workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.Popen:
-  """A small fine-tuning in a process of its own, on one device, with `environment` beside the test's own."""
+  """Starts a small fine-tuning in its own process, on one device; `environment` is added to the test's."""
   return start_config(SMALL, workdir, *arguments, environment=environment)
 
 
@@ -40,7 +40,7 @@ def start_config(
   *arguments: str,
   environment: dict[str, str] | None = None,
 ) -> subprocess.Popen:
-  """A run of any config, likewise."""
+  """Starts a run of any config, in the same way as `start`."""
   xla_flags = re.sub(r"--xla_force_host_platform_device_count=\d+", "", os.environ["XLA_FLAGS"])
   return subprocess.Popen(
     [
@@ -60,7 +60,7 @@ def start_config(
 
 
 def start_two(config: pathlib.Path, workdir: pathlib.Path) -> list[subprocess.Popen]:
-  """One run over two processes, as on a pod."""
+  """Starts one run over two processes, as on a pod."""
   with socket.socket() as free:
     free.bind(("localhost", 0))
     port = free.getsockname()[1]

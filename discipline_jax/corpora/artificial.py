@@ -46,7 +46,7 @@ def zipf(num_symbols: int = NUM_SYMBOLS, exponent: float = 1.0) -> Float64[np.nd
 def ranked(
   counts: Int64[np.ndarray, " types"], num_symbols: int = NUM_SYMBOLS
 ) -> Float64[np.ndarray, " symbols"]:
-  """Returns frequencies for `num_symbols` symbols, which are those of a text's most frequent tokens in falling order.
+  """Returns the frequencies of the `num_symbols` most frequent tokens of a text, in falling order.
 
   Every count is raised by one, so that no symbol is impossible. The text's rarer tokens are dropped.
   """

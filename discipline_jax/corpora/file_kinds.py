@@ -1,4 +1,4 @@
-"""Recognises corpus files that hold no plain text or sequences, so that they are refused with the true reason."""
+"""Recognises corpus files that hold neither plain text nor sequences, so that an error can say what they hold."""
 
 import json
 import pathlib
@@ -33,7 +33,7 @@ def is_fasta(path: pathlib.Path, *, remedy: str) -> bool:
   """Returns whether a file is FASTA: by its suffix, or by a header line with a sequence after it.
 
   Args:
-    path: of the file, which may be compressed.
+    path: the file, which may be compressed.
     remedy: what the user can do if the file cannot be opened.
   """
   if kind_of(path) in _FASTA:
@@ -46,7 +46,7 @@ def check_lines(path: pathlib.Path, *, remedy: str) -> None:
   """Raises UserError if lines that should each be a sequence of letters are FASTQ, numbered, or a table.
 
   Args:
-    path: of the file, which may be compressed.
+    path: the file, which may be compressed.
     remedy: what the user can do if the file cannot be opened.
   """
   start = head(path, _HEAD, remedy).decode("utf-8", "replace").lstrip("\ufeff")
@@ -69,10 +69,10 @@ def check_lines(path: pathlib.Path, *, remedy: str) -> None:
 
 
 def check_kind(path: pathlib.Path, *, remedy: str) -> None:
-  """Raises UserError if a file is certainly no plain text and no JSON lines.
+  """Raises UserError if a file certainly holds neither plain text nor JSON lines.
 
   Args:
-    path: of the file, which may be compressed.
+    path: the file, which may be compressed.
     remedy: what the user can do if the file cannot be opened.
   """
   suffix = kind_of(path)

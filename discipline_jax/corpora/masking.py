@@ -93,7 +93,7 @@ def mask_tokens(
     candidates: True for tokens that may be chosen, False for special tokens and padding.
     masking: the settings (static under `jax.jit`).
     mask_id: id of the mask token (static).
-    ordinary_ids: ids that a random replacement is chosen from, which are those of all but the special tokens.
+    ordinary_ids: ids that a random replacement is chosen from: all ids but the special tokens'.
 
   Returns:
     The masked rows with min(max_positions, length) places for chosen tokens.

@@ -81,10 +81,10 @@ def prepare(config: ConfigDict) -> Prepared:
 
 
 def prepare_everywhere(config: ConfigDict) -> Prepared:
-  """Prepares the corpus in each process of a run; those of one machine wait for the first, and find it done.
+  """Prepares the corpus in each process of a run. The first process on a machine does it, and the others wait.
 
   Raises:
-    UserError: as `prepare`, or if the processes prepared different corpora.
+    UserError: `prepare` raises it, or the processes prepared different corpora.
   """
   prepared = prepare(config)
   if jax.process_count() > 1:
@@ -300,7 +300,7 @@ def _work(number: int, block: Block) -> dict[str, np.ndarray]:
 
 
 def _statistics(counts: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict:
-  """Returns the statistics of a corpus, ready for JSON; `entropy` is that of its tokens' frequencies, in nats."""
+  """Returns the statistics of a corpus, ready for JSON; `entropy` is the entropy of its token frequencies, in nats."""
   tokens = counts["tokens"]
   shares = tokens[tokens > 0] / tokens.sum()
   parts: dict[str, object] = {}

@@ -71,7 +71,7 @@ class Symbols:
 
 
 def symbols_of(config: ConfigDict) -> Symbols | None:
-  """Returns how the corpus's sequences are cut into symbols, or None if it is no corpus of sequences."""
+  """Returns how the corpus's sequences are cut into symbols, or None if the corpus is not of sequences."""
   corpus = config.corpus
   return None if corpus.symbols is None else Symbols(corpus.symbols, corpus.k, corpus.case)
 

@@ -138,7 +138,7 @@ class Source:
     for path in self._files:
       if is_fasta(path, remedy=REMEDY):
         raise UserError(
-          f"a FASTA file, whose sequences are no text, {path}; set --config.corpus.symbols=characters, or kmers with"
+          f"a FASTA file, whose sequences are not text, {path}; set --config.corpus.symbols=characters, or kmers with"
           " --config.corpus.k"
         )
 

@@ -1,4 +1,4 @@
-"""Makes the vocabulary of a corpus of sequences: its symbols, or those of a model."""
+"""Makes the vocabulary of a corpus of sequences, from its symbols or from a model."""
 
 import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -101,7 +101,7 @@ def word_level(
 def _with_special_tokens(
   tokenizer: Tokenizer, special: Sequence[str] = SPECIAL_TOKENS
 ) -> Tokenizer:
-  """Makes a tokenizer know the special tokens, and add those of the start and the end to texts as BERT does."""
+  """Makes a tokenizer know the special tokens, and add [CLS] and [SEP] to texts as BERT does."""
   tokenizer.add_special_tokens(list(special))
   _, _, cls, sep, _ = special
   tokenizer.post_processor = processors.TemplateProcessing(

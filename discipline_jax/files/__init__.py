@@ -1,1 +1,1 @@
-"""Reads, writes, locks and downloads files, whatever they hold."""
+"""Reads, writes, locks and downloads files; knows nothing of models or runs."""

@@ -49,7 +49,7 @@ def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
         record.lines.append("")
     elif line.startswith(_FOREIGN):
       raise UserError(
-        f"{line.strip()[:40]!r} is no line of FASTA, {path}:{number}; {_FOREIGN_REMEDY}"
+        f"{line.strip()[:40]!r} is not a line of FASTA, {path}:{number}; {_FOREIGN_REMEDY}"
       )
     elif record is not None:
       record.lines.append(line.strip())

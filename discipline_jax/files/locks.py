@@ -44,7 +44,7 @@ def locked(path: pathlib.Path) -> Iterator[None]:
   """Holds the lock of the file `path` while the block runs; waits for it first.
 
   Args:
-    path: of a file that serves as the lock only; it and its directory are made if they do not exist.
+    path: a file that serves only as the lock; it and its directory are made if they do not exist.
   """
   path.parent.mkdir(parents=True, exist_ok=True)
   with path.open("w") as file:

@@ -29,7 +29,7 @@ MAGIC = {
 
 
 def kind_of(path: pathlib.Path) -> str:
-  """Returns a file's suffix in lower case, without that of its compression: ".csv" for `a.csv` and `a.CSV.gz`."""
+  """Returns a file's suffix in lower case, without a suffix of compression: ".csv" for `a.csv` and `a.CSV.gz`."""
   suffixes = [suffix.lower() for suffix in path.suffixes]
   if suffixes and suffixes[-1] in _OPEN:
     suffixes.pop()
@@ -40,7 +40,7 @@ def lines(path: pathlib.Path, remedy: str) -> Iterator[str]:
   """Yields the lines of a text file with their line ends; decompresses a file that ends in .gz or .xz.
 
   Args:
-    path: of the file.
+    path: the file.
     remedy: what the user can do if the file cannot be opened; the message ends with it.
 
   Raises:

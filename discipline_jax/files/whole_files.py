@@ -16,7 +16,7 @@ def whole_file(path: pathlib.Path, *, text: bool = False) -> Iterator[IO[Any]]:
   was, and the temporary file is deleted. Only a killed process leaves its temporary file behind.
 
   Args:
-    path: of the file, in a directory that exists.
+    path: the file, in a directory that exists.
     text: True writes text as UTF-8, with the line ends that are given; False writes bytes.
   """
   part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -41,7 +41,7 @@ class EncoderOutput:
     pooler_output: [batch, hidden], tanh of a dense layer on the first position (in a left-to-right model, on the last
       token); None without a pooler.
     hidden_states: the embeddings and the output of every layer, or None if they were not asked for.
-    attentions: likewise, every layer's attention weights after softmax, [batch, heads, length, length].
+    attentions: every layer's attention weights after softmax, [batch, heads, length, length], or None likewise.
   """
 
   last_hidden_state: Float[Array, "batch length hidden"]

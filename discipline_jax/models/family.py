@@ -1,4 +1,4 @@
-"""Finds the family of a checkpoint whose config.json has no `model_type`, as those of 2019."""
+"""Finds the family of a checkpoint whose config.json has no `model_type`, as in checkpoints of 2019."""
 
 import functools
 import pathlib

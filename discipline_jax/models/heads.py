@@ -1,8 +1,8 @@
 """Heads on an encoder that classify rows, tokens, spans and choices.
 
-A small dataclass describes a head, and its `build` makes the module of encoder and head. The parameters have the
-names of BERT's checkpoints; those of the encoder are below `base_model`. All modules take the inputs of `Encoder`, and
-return float32.
+A small dataclass describes a head, and its `build` makes the module of encoder and head. Parameters have the names that
+they have in BERT's checkpoints; `base_model` holds the encoder. All modules take the inputs of `Encoder`, and return
+float32.
 """
 
 import dataclasses

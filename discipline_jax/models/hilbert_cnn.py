@@ -120,7 +120,7 @@ class Trunk(nnx.Module):
     """Returns the features.
 
     Args:
-      ids: as in `HilbertCNN`.
+      ids: token ids, with [CLS] first.
       rows: True for the rows that batch normalization uses, in training; None in evaluation.
     """
     x = self.convolution(self.words(_pixels(self.embeddings.words(ids))))

@@ -156,6 +156,6 @@ def _download(checkpoint: str, revision: str | None, weights: bool) -> pathlib.P
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     what = f"{checkpoint!r}" if revision is None else f"{checkpoint!r} (revision {revision})"
     raise UserError(
-      f"{what} is no local directory, and could not be downloaded from huggingface.co ({reason});"
+      f"{what} is not a local directory, and could not be downloaded from huggingface.co ({reason});"
       " download its files by hand and give their directory as --config.model.checkpoint"
     ) from None

@@ -17,7 +17,8 @@ class Platform:
 
   Attributes:
     name: "cpu", "gpu" or "tpu".
-    compute_capability: of a GPU, as JAX names it: "9.0" for NVIDIA's H100, "gfx90a" for an AMD one. Empty for others.
+    compute_capability: version of a GPU, as JAX names it: "9.0" for NVIDIA's H100, "gfx90a" for AMD's MI250; empty for
+      other devices.
   """
 
   name: str

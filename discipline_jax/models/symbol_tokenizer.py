@@ -35,12 +35,12 @@ def symbol_tokenizer(
   max_length: int,
   add_special_tokens: bool,
 ) -> Tokenizer:
-  """Makes a tokenizer of sequences of symbols; what is no symbol becomes the unknown token.
+  """Makes a tokenizer of sequences of symbols; everything else becomes the unknown token.
 
-  Special tokens are no symbols, so that a sequence with the text `[MASK]` gives no mask.
+  Special tokens are not symbols, so the text `[MASK]` in a sequence does not become a mask token.
 
   Args:
-    ids: the id of each symbol and each special token; symbols may have that of the unknown token.
+    ids: the id of each symbol and each special token; symbols may have the id of the unknown token.
     special: the special token of each of the roles pad, unk, cls, sep and mask.
     size: number of tokens; those that have no name get one that no text can have.
     kind: how a text writes symbols: `characters`, `words` with blanks between them, `integers` with blanks or commas,

@@ -53,7 +53,7 @@ def compute_outputs(
   size = -(-batch_size // shards) * shards
   lengths = all_lengths[indices]
   order = np.argsort(lengths, axis=1, kind="stable")
-  # Replicas have samples of their own and share a batch, so its length is that of the longest sample.
+  # Replicas have samples of their own and share a batch, so it is as long as the longest of them.
   longest = np.take_along_axis(lengths, order, axis=1).max(0)
   batches: list[tuple[np.ndarray, np.ndarray]] = []
   start = 0

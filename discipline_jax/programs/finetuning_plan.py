@@ -36,7 +36,7 @@ class Plan:
   """Everything that a run needs except weights and devices.
 
   Attributes:
-    config: as given.
+    config: the config that the plan was made from.
     task: the data set and the answer that it asks for.
     features: the data set's arrays.
     max_length: longest input in tokens.
@@ -275,7 +275,7 @@ def _token_map_kind(config: ConfigDict, task: Task, model: Model) -> tuple[str, 
 def token_map(
   config: ConfigDict, kind: str, vocabulary: Vocabulary, symbol_ids: np.ndarray, replica: int
 ) -> np.ndarray:
-  """Returns the token map of a replica: `kind` is the resolved one, and `symbol_ids` are those of `Features`."""
+  """Returns the token map of a replica; `kind` is never `auto`, and `symbol_ids` come from `Features`."""
   first_seed = config.seed if config.token_map.seed is None else config.token_map.seed
   return make_map(
     kind,

@@ -21,7 +21,7 @@ class Parts:
 
   Attributes:
     splits: one for each replica.
-    grouping: what a plan says of the groups that stay in one part; None if there are none.
+    grouping: the text of the plan about groups that stay in one part; None if there are no groups.
     overlaps: for each replica, how many samples of each part are in its training part, too.
   """
 
@@ -34,9 +34,9 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   """Draws the parts of each replica.
 
   Args:
-    config: of the run.
+    config: config of the run.
     task, features: its task and samples.
-    seeds: of the replicas.
+    seeds: seed of each replica.
 
   Raises:
     UserError: groups for a task whose parts are given, or too few of them.

@@ -46,7 +46,7 @@ def phases(config: ConfigDict) -> list[Phase]:
 
 
 def kept_steps(config: ConfigDict) -> tuple[int, ...]:
-  """Returns the steps whose weights are kept: those of the config, and the last one."""
+  """Returns the steps whose weights are kept: `checkpoint.keep_steps` and the last step."""
   last = config.train.steps
   return tuple(sorted({*(step for step in config.checkpoint.keep_steps if step < last), last}))
 
@@ -89,14 +89,14 @@ def model_parts(
 
 
 def _check_decoder(checkpoint: pathlib.Path) -> None:
-  """Raises UserError if the checkpoint predicts tokens by another table than that of its embeddings."""
+  """Raises UserError if the checkpoint's output layer is not its table of word embeddings."""
   if read_fields(checkpoint).get("tie_word_embeddings", True):
     return
   own = [name for name in open_weights(checkpoint) if name.endswith("decoder.weight")]
   if own:
     raise UserError(
-      f"{own[0]} is a table of its own (tie_word_embeddings is false), and here tokens are predicted by the embeddings,"
-      f" {checkpoint}; to go on without it, set tie_word_embeddings to true in its config.json"
+      f"{own[0]} is a separate output layer (tie_word_embeddings is false), but here the word embeddings are the output"
+      f" layer, {checkpoint}; to go on without it, set tie_word_embeddings to true in its config.json"
     )
 
 

@@ -46,8 +46,8 @@ def check_stopped(
   Files that are gone are an error only then, because they may be downloaded, and their readers report them better.
 
   Args:
-    config: of the run.
-    workdir: of the run.
+    config: config of the run.
+    workdir: workdir of the run.
     directories: directories of checkpoints by the field that names them; None before they are known.
 
   Raises:
@@ -74,7 +74,7 @@ def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
 
   Args:
     saved: the model.
-    workdir: of the run.
+    workdir: workdir of the run.
     weights: whether the checkpoint's weights are read, and not only its config and tokenizer.
 
   Raises:
@@ -114,8 +114,8 @@ def _refused(
   """Raises UserError if a file has changed or is new; returns the differences that are left: files that are gone.
 
   Args:
-    files, recorded: to compare.
-    workdir: of the run.
+    files, recorded: the files as they are now, and the record to compare them with.
+    workdir: workdir of the run.
     is_used: whether the run's model is used, and the run itself does not start.
   """
   differences = inputs.compare(files, recorded)

@@ -30,7 +30,7 @@ def identity(config: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
   """Returns the fields of a config that change results, by dotted name, with defaults filled in.
 
   Args:
-    config: of fine-tuning or pre-training, or the content of a `config.json`.
+    config: a config of fine-tuning or pre-training, or the content of a `config.json`.
   """
   if isinstance(config, ConfigDict):
     config = json.loads(config.to_json_best_effort())

@@ -67,7 +67,7 @@ def find(
   """Returns the input files of a run that are there; looks at names only, and not into the hub.
 
   Args:
-    config: of fine-tuning or pre-training.
+    config: a config of fine-tuning or pre-training.
     directories: directories of checkpoints by the field that names them, if they are known.
     weights: whether the weights of `model.checkpoint` count, too.
   """
@@ -138,7 +138,7 @@ def from_json(content: Any) -> Record:
 def compare(files: Files, recorded: Record) -> list[Difference]:
   """Returns how files differ from a record of them; files that were only touched, copied or moved do not.
 
-  Of the recorded files, those of the fields in `files` are compared.
+  Only recorded files of the fields in `files` are compared.
   """
   unsure: list[tuple[Difference, str]] = []
   found = []
@@ -164,7 +164,7 @@ def compare(files: Files, recorded: Record) -> list[Difference]:
 
 
 def summary(recorded: Record) -> dict[str, str]:
-  """Returns a digest for each field of a record: that of its file or, if it has several, of their names and digests."""
+  """Returns a digest for each field of a record: of its file or, if it has several, of their names and digests."""
   digests = {}
   for field, files in recorded.items():
     lines = [f"{one.sha256}  {name}\n" for name, one in sorted(files.items())]

@@ -45,8 +45,8 @@ def scores(measured: Sequence[Measured], metric: str) -> dict[str, Any]:
   """Returns the mean and the standard deviation of the replicas' scores on a part, and lists over the replicas.
 
   Args:
-    measured: of each replica.
-    metric: the task's.
+    measured: the measurements of each replica.
+    metric: name of the task's metric.
   """
   runs = [one.score for one in measured]
   certain = [certainty(metric, one.labels, one.predicted) for one in measured]

@@ -47,7 +47,7 @@ def begin(program: Program, run: Workdir) -> tuple[Checkpoints, int, Any]:
   the weights are wrong, the workdir stays free for the corrected run.
 
   Args:
-    program: of the run.
+    program: programs of the run.
     run: its workdir, entered.
 
   Raises:

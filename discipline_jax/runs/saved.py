@@ -117,7 +117,7 @@ def write_model(
   """Writes the model of a run.
 
   Args:
-    workdir: of the run.
+    workdir: workdir of the run.
     task: the run's task.
     inputs: how its inputs are made.
     params: parameters of the replica with each seed, without a replica axis.

@@ -162,7 +162,7 @@ class Answer(abc.ABC):
     Args:
       outputs: outputs of the model. If they have an axis of tokens, they may have fewer positions than the targets:
         those up to the length that the batch needs.
-      targets: targets of the rows; with those of `scale`, if the model gives standardised values.
+      targets: targets of the rows; also the arrays of `scale`, if the model gives standardised values.
     """
 
   def counts(self, targets: Targets) -> Float[Array, "*batch"]:
@@ -183,7 +183,7 @@ class Answer(abc.ABC):
 
     Args:
       outputs: outputs [samples, ...], not standardised.
-      targets: targets of the samples; with those of `scale`, if the loss is to be that of standardised values.
+      targets: targets of the samples; also the arrays of `scale`, if the loss is to be computed on standardised values.
       groups: numbers what each sample is a part of.
     """
 

@@ -34,7 +34,7 @@ class Class(Answer):
 
   Attributes:
     labels: names of the classes, by number.
-    metric: of `metrics.CLASS_METRICS`.
+    metric: one of `metrics.CLASS_METRICS`.
     vote: how the samples of a group decide on its class, `majority` or `first`; None if each sample is judged alone.
   """
 
@@ -150,7 +150,7 @@ class Value(Answer):
   """A value for each sample, by least squares.
 
   Attributes:
-    metric: of `metrics.VALUE_METRICS`.
+    metric: one of `metrics.VALUE_METRICS`.
   """
 
   kind = "regression"

@@ -90,8 +90,8 @@ def class_names(labels: Iterable[str], what: str = "classes") -> dict[Hashable, 
   A class has the name that its labels have. If they are several spellings of a number, it has the plainest of them.
 
   Args:
-    labels: of all rows.
-    what: what the names are of, for messages.
+    labels: labels of all rows.
+    what: what messages call the things that have these names.
   """
   spellings = collections.defaultdict(set)
   for name in set(labels):

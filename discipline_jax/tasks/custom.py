@@ -32,8 +32,8 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     path: a table (see `readers.tables.read_table`). If it holds `{split}`, there is one file for train, one for
       validation and, if it exists, one for test.
     form: how to read it.
-    alphabet: all symbols, as one string of characters or with blanks between them; None for those of the training part.
-      The letters of k-mers, whose symbols are always those of the training part.
+    alphabet: all symbols, as one string of characters or with blanks between them; None: the symbols of
+      the training part. For k-mers it gives the letters; their symbols always come from the training part.
     metric: a metric of the kind of answer; None for its default.
 
   Raises:

@@ -159,8 +159,8 @@ def _smallest(count: int) -> type:
 def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
   """Returns the token id of each symbol.
 
-  Some symbols of an open alphabet are no token, or the same token as another symbol. They get the first ids of ordinary
-  tokens that are still free.
+  Some symbols of an open alphabet are not tokens of the model, or are the same token as another symbol. They get the
+  first ids of ordinary tokens that are still free.
   """
   if alphabet.ids is not None:
     return np.array(alphabet.ids, np.int32)

@@ -24,7 +24,7 @@ def group_by_identity(
   of them, and so on. k is the smallest with which random sequences of these symbols have nearly nothing in common.
 
   Args:
-    symbols: as in `Features`.
+    symbols: the `symbols` of a `Features`.
     identity: a share in (0, 1].
   """
   lengths = (symbols >= NUM_SPECIAL).sum(1)

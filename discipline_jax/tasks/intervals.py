@@ -38,11 +38,11 @@ def certainty(
 ) -> Certainty:
   """Returns how far a score can be trusted.
 
-  The interval of accuracy is Wilson's. That of other metrics is the percentile bootstrap over samples, with the same
-  resamples each time.
+  The interval of accuracy is Wilson's. For other metrics it is the percentile bootstrap over samples, with the
+  same resamples each time.
 
   Args:
-    metric: as in `metrics.score`.
+    metric: a metric that `metrics.score` takes.
     labels: true classes or values.
     predicted: predicted ones.
 

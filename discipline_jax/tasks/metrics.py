@@ -1,4 +1,4 @@
-"""Scores of predictions, on a 0-100 scale as the paper prints them."""
+"""Scores predictions, on a scale from 0 to 100 as the paper prints them."""
 
 import warnings
 from collections.abc import Callable
@@ -28,7 +28,9 @@ def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-  from sklearn.metrics import f1_score  # a second, and most tasks do not need it
+  from sklearn.metrics import (
+    f1_score,
+  )  # imported late: it takes a second, and most tasks do not need it
 
   return float(f1_score(labels, predicted, zero_division=0))
 

@@ -221,7 +221,7 @@ def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
   labels = {(row.label or "").strip().lower() for row in rows}
   if form.splits is None and len(labels) > 1 and labels <= _PARTS.keys():
     logging.warning(
-      "all labels are names of parts (%s), %s; if they are no classes, set --config.task.splits, and"
+      "all labels are names of parts (%s), %s; if they are not classes, set --config.task.splits, and"
       " --config.task.label_column",
       ", ".join(sorted(labels)),
       path,

@@ -156,7 +156,7 @@ def _integers(symbols: Sequence[str], place: str) -> list[str]:
   wrong = next((one for one in symbols if not _INTEGER.fullmatch(one)), None)
   if wrong is not None:  # Python reads 60_61 as one number
     raise UserError(
-      f"{wrong[:40]!r} is no integer, {place}; correct the line, or set task.symbols=words"
+      f"{wrong[:40]!r} is not an integer, {place}; correct the line, or set task.symbols=words"
     )
   return [str(int(symbol)) for symbol in symbols]
 
@@ -252,5 +252,5 @@ def _case_reason(
       return f"they are in {other} case, but {case} case in training: {remedies[case]}"
   folded = {*map(upper, known)}
   if 2 * sum(count for one, count in unknown.items() if upper(one) in folded) > unknown.total():
-    return f"they differ in case from those of training: {remedies['mixed']}"
+    return f"they differ in case from the symbols of training: {remedies['mixed']}"
   return ""

@@ -57,7 +57,7 @@ def sample_loss(forward: Forward, answer: Answer, length: int) -> GetLoss:
 
   Args:
     forward: the model.
-    answer: of the task.
+    answer: answer of the task.
     length: how many positions of each sample are computed; the rest must be padding.
   """
 

@@ -50,11 +50,12 @@ def make_train_step(
     get_loss: makes the loss of an update of one replica.
     optimizer: its state must match `state`.
     mesh: where the step runs.
-    state: of a group of replicas; only its shapes are used.
+    state: state of a group of replicas; only its shapes are used.
 
   Returns:
     A jitted function of the state, the inputs that all replicas share, and each replica's own inputs, which have a
-    leading axis over the replicas. Metrics are `loss`, `grad_norm` and those of the loss, [replicas].
+    leading axis over the replicas. Metrics are `loss`, `grad_norm` and the metrics of the loss, each
+    [replicas].
   """
 
   def update(state: TrainState, shared, own) -> tuple[TrainState, dict]:

@@ -158,7 +158,7 @@ class TestSpan:
 
   @pytest.mark.parametrize("span", [2, 5])
   def test_runs_are_whole_between_the_ends_of_a_segment(self, span):
-    """A run that is shorter than the span touches a token that is no candidate."""
+    """A run that is shorter than the span touches a token that must not be masked."""
     ids, candidates, output = masked(Masking(rate=0.2, span=span))
     for row in range(len(ids)):
       chosen = np.zeros(ids.shape[1] + 2, int)

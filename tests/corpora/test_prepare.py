@@ -187,7 +187,7 @@ def test_as_many_processes_as_this_one_may_use_cores(config, monkeypatch, affini
 
 
 def test_only_texts_need_the_package_that_splits_sentences():
-  """In a process of its own, because other tests import that package."""
+  """Runs in its own process, because other tests import that package."""
   code = """
 import sys
 sys.modules["sentencex"] = None
@@ -198,7 +198,7 @@ import discipline_jax.corpora.prepare
 
 @pytest.mark.parametrize("name", ["text", "uniform"])
 def test_transformers_opens_the_vocabulary(config, name):
-  """It neither lowercases nor strips accents if our tokenizer does not."""
+  """transformers' tokenizer neither lowercases nor strips accents if ours does not."""
   from transformers import AutoTokenizer
 
   config.corpus.update(lowercase=False, draws=1)

@@ -75,7 +75,7 @@ FASTA = ">one first record\nACGT\nACGG\n;a comment\n\n>two\nTTTTTTTT*\n>three\n>
 
 @pytest.mark.parametrize("name", ["a.fa", "a.FASTA", "a.fna", "a.faa", "a.fasta.gz", "a.txt"])
 def test_fasta(tmp_path, name):
-  """Headers are no sequences, and lines are joined. In `a.txt` only the content shows what it is."""
+  """Headers are not sequences, and lines are joined. In `a.txt` only the content shows what it is."""
   path = tmp_path / name
   text = FASTA if name != "a.txt" else f">zero\n{'ACGT' * 6}\n{FASTA}"
   (gzip.open if name.endswith("gz") else open)(path, "wb").write(text.encode())

@@ -33,7 +33,7 @@ def test_wordpiece_works_as_in_bert(tmp_path):
 
 
 def test_the_same_texts_give_the_same_vocabulary():
-  """In any order of the texts, and although many pairs of letters are equally frequent."""
+  """The order of the words does not matter, although many pairs of letters are equally frequent."""
   rng = np.random.default_rng(0)
   words = ["".join(rng.choice([*"abcdefghij"], 6)) for _ in range(300)]
   first = train_wordpiece(lambda: [" ".join(words)], 400, lowercase=True)

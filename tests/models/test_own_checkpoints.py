@@ -137,7 +137,7 @@ class TestFiles:
     np.testing.assert_array_equal(read_torch_file(path)["a"], [0, 1, 2])
 
   def test_flax(self, checkpoint):
-    """By hand: Flax has the transposed kernels, and other names for the last part."""
+    """Writes a checkpoint of Flax by hand: its kernels are transposed, and the last parts of names differ."""
     directory, tensors = checkpoint
     expected = flat(models.load(str(directory)))
     (directory / "model.safetensors").unlink()
@@ -162,7 +162,7 @@ class TestFiles:
         models.load(str(directory))
 
   def test_tensorflow(self, checkpoint):
-    """With the names that transformers 4 gives the weights in its h5 files."""
+    """Writes the weights under the names that transformers 4 has in its h5 files."""
     h5py = pytest.importorskip("h5py")
     directory, tensors = checkpoint
     expected = flat(models.load(str(directory)))

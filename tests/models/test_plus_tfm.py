@@ -143,7 +143,7 @@ def test_a_protein_task(init, directory, tmp_path):
 
 
 def test_the_command(directory, tmp_path):
-  """It converts models with twelve heads; other sizes are an error in one line."""
+  """The command converts models with twelve heads; other sizes are an error in one line."""
 
   def run(*arguments):
     return subprocess.run(
@@ -192,7 +192,7 @@ def test_x_may_be_the_unknown_token_of_a_protein_model():
 
 
 def test_an_own_table_of_proteins_has_the_rows_of_the_model(directory, tmp_path):
-  """X has a row of its own."""
+  """The model has a token for X, the unknown amino acid, so X keeps its own row."""
   (tmp_path / "a.csv").write_text("sequence,label\nACDX,0\nYW,1\n")
   features = featurise(read(tmp_path / "a.csv"), load_vocabulary(directory, 25), 9)
   names = [TOKENS[i] for i in features.symbol_ids]

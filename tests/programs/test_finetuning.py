@@ -202,7 +202,7 @@ def test_a_mesh_that_does_not_fit_is_an_error(sizes):
 
 
 def test_abstract_and_running_state_agree(plain):
-  """What `start` makes is what a checkpoint is restored to, and what the steps are lowered for."""
+  """The state that `start` makes has the shapes that checkpoints are restored to and the steps are lowered for."""
   _, program, _ = plain
   abstract, real = (
     jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.sharding), tree)

@@ -115,7 +115,7 @@ class TestInputFiles:
     begun[1].result()
 
   def test_what_is_gone_is_said_or_an_error(self, begun, tmp_path, caplog):
-    """A stopped run's file may be downloaded again before it is read; only then it is missed."""
+    """A file of a stopped run is only missed when it is read, because it may be downloaded again before."""
     for part in ("train", "validation"):
       (tmp_path / f"{part}.csv").rename(tmp_path / f"{part}.old")
     found = begun[1].result()
@@ -180,7 +180,7 @@ class TestInputFiles:
       run.claim({})
 
   def test_a_new_commit_on_the_hub_counts_if_a_file_that_is_read_has_changed(self, table, tmp_path):
-    """As where only a model's README has changed."""
+    """A commit that changes only the model's README does not count."""
     table.model.checkpoint = "someone/model"
     old, same, other = (
       tmp_path / "models--someone--model" / "snapshots" / (digit * 40) for digit in "012"

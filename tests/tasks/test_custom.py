@@ -1,4 +1,4 @@
-"""What is read of one's own tables: samples, labels, parts, and mistakes."""
+"""Tests what is read from users' own tables: samples, labels, parts, and mistakes."""
 
 import gzip
 import json
@@ -241,7 +241,7 @@ class TestGivenParts:
 
 
 def assert_holds(error: UserError, facts: tuple[str, ...], path) -> None:
-  """The message holds the place (`{}` is the path), the wrong value and the field."""
+  """Asserts that the message has all `facts`: the place (`{}` is the path), the wrong value and the field."""
   for fact in facts:
     assert fact.replace("{}", str(path)) in str(error)
 

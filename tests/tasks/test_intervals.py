@@ -53,7 +53,7 @@ def test_a_correlation_has_the_interval_of_scipys_bootstrap(metric):
   ("metric", "classes"), [("f1", 2), ("macro_f1", 4), ("mcc", 2), ("mcc", 5)]
 )
 def test_scores_of_classes_have_the_interval_of_resampled_samples(metric, classes):
-  """The same draw, made by resampling samples and calling scikit-learn."""
+  """Resamples the samples themselves, and scores each resample with `score`."""
   rng = np.random.default_rng(classes)
   labels = rng.integers(classes, size=60)
   predicted = np.where(rng.random(60) < 0.6, labels, rng.integers(classes, size=60))

@@ -66,7 +66,7 @@ def test_labels_that_are_names_of_parts_are_said(tmp_path, caplog):
 
 def test_a_number_with_an_underscore_is_no_integer(tmp_path):
   """Python's own reader takes 60_61 for 6061."""
-  with pytest.raises(UserError, match=r"'60_61' is no integer, .*a\.csv:2"):
+  with pytest.raises(UserError, match=r"'60_61' is not an integer, .*a\.csv:2"):
     read(written(tmp_path, "sequence,label\n60_61 5,0\n5 60,1\n"), symbols="integers")
 
 

@@ -158,7 +158,7 @@ class TestOpenAlphabets:
       planned(written(tmp_path, "sequence,label\n" + rows), symbols="words")
 
   def test_70000_symbols_stay_apart(self, tmp_path):
-    """Two bytes cannot number so many."""
+    """Integers of two bytes cannot number so many symbols."""
     rows = "".join(f"{i},{i % 2}\n" for i in range(70_000))
     task = read(written(tmp_path, "sequence,label\n" + rows), symbols="integers")
     features = featurise(task, make_vocabulary(task.alphabet.symbols, 70_005), 3)

@@ -93,7 +93,7 @@ class TestStratifiedParts:
       assert 1 in labels[make_split({"all": 62}, seed, strata=labels)["train"]]
 
   def test_every_sample_is_as_likely_in_each_part(self):
-    """Also the first and the last ones in the order of the labels."""
+    """This holds for the first and the last samples in the order of the labels, too."""
     labels = np.arange(22) / 7
     hits = np.zeros((2, 22))
     for seed in range(2200):
@@ -226,7 +226,7 @@ class TestSymbols:
     np.testing.assert_array_equal(features.targets["labels"], [0.25, -3])
 
   def test_numbers_with_ids_of_their_own_and_no_brackets(self):
-    """As music has them: [CLS] and [SEP] are symbols that do not occur, and parts have pieces."""
+    """Music is such a task: its symbols are ids, it has no [CLS] and [SEP], and its samples are parts of pieces."""
     alphabet = Alphabet(tuple(str(i) for i in range(300)), ids=tuple(range(100, 400)))
     examples = [
       Example(np.array([0, 1, 255], np.uint8), 0, group=4),

@@ -241,7 +241,7 @@ def test_atoms_of_two_letters_are_said(tmp_path, caplog):
 
 
 class TestUnlabelled:
-  """New rows are read as those of training."""
+  """Tables to predict are read as the training table was."""
 
   def read(self, path, task, trained, keep=(), **options):
     config = defaults.finetune().task

@@ -49,8 +49,8 @@ def test_rna_on_a_model_of_dna():
   [
     (KMERS, KMERS, "identity"),
     (KMERS, KMERS[::3], "identity"),  # a small table has not all of them
-    (KMERS, "ACGT", "random"),  # letters are no tokens of a model of 3-mers
-    (KMERS, [a + b for a in KMERS[:8] for b in "ACGT"], "random"),  # nor are 4-mers
+    (KMERS, "ACGT", "random"),  # letters are not tokens of a model of 3-mers
+    (KMERS, [a + b for a in KMERS[:8] for b in "ACGT"], "random"),  # 4-mers are not either
     ([*AMINO_ACIDS, *"XBZUO"], AMINO_ACIDS, "identity"),
     ([*AMINO_ACIDS, *"XBZUO"], "ACGT", "random"),  # a protein model on DNA
     (["A", "C", "G", "T", "AC", "ACC", "GTT", "TTA", "GGC"], "ACGT", "identity"),  # pieces
@@ -74,12 +74,12 @@ def test_auto_does_not_mind_the_marks_of_word_beginnings():
 
 
 def test_auto_is_fast_on_large_vocabularies():
-  """Nothing is worked out anew for each token: 8-mers are 65,536 symbols."""
+  """The time is not quadratic in the number of tokens: there are 65,536 8-mers."""
   kmers = ["".join(letters) for letters in itertools.product("ACGT", repeat=8)]
   vocabulary = make_vocabulary(kmers, len(kmers) + 5)
   started = time.perf_counter()
   assert choose_kind(vocabulary, kmers)[0] == "identity"
-  assert time.perf_counter() - started < 10  # the square of it would take minutes
+  assert time.perf_counter() - started < 10  # a quadratic one would take minutes
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_maps_of_all_rows_are_permutations(kind, keep_special, vocabulary):
 
 
 def test_random_has_the_form_of_the_authors_map():
-  """It is ids 1000 and up in random order, then 0 to 999. So no id below D - 1000 gets a special or unused row."""
+  """The map is ids 1000 and up in random order, then 0 to 999: no id below D - 1000 gets a special or unused row."""
   table = mapped("random")
   np.testing.assert_array_equal(table[-1000:], np.arange(1000))
   np.testing.assert_array_equal(np.sort(table[:500]), np.arange(1000, 1500))

@@ -128,7 +128,7 @@ def outputs(model, language_model, batch: dict) -> dict[str, np.ndarray]:
 
 
 def perturb(model) -> None:
-  """So that no bias and no LayerNorm is at its neutral value."""
+  """Adds noise to all parameters, so that no bias and no LayerNorm is at its neutral value."""
   with torch.no_grad():
     for parameter in model.parameters():
       parameter.add_(0.1 * torch.randn_like(parameter))

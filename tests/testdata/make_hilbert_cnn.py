@@ -33,7 +33,7 @@ def draw(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _image(sequence: str) -> np.ndarray:
-  """[256, 16, 32]; the place of word `d` by the bits of `d` (Warren, Hacker's Delight, section 16-2)."""
+  """Returns the image [256, 16, 32]; the bits of `d` give the place of word `d` (Warren, Hacker's Delight, 16-2)."""
   image = np.zeros((256, 16, 32), np.float32)
   for d in range(len(sequence) - 3):
     word = sequence[d : d + 4]
@@ -59,7 +59,7 @@ def _place(d: int) -> tuple[int, int]:
 
 
 class _Network:
-  """With parameters by name, each asked for as it is needed."""
+  """The network as plain functions. A parameter is made when its name is first asked for."""
 
   def __init__(self, is_training: bool):
     self.is_training = is_training

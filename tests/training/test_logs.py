@@ -13,7 +13,7 @@ from discipline_jax.training.logs import MetricsLog
 
 
 def events(folder: pathlib.Path) -> list[Event]:
-  """Of all files in turn; a record is its length (8 bytes), a checksum (4), the event and a checksum (4)."""
+  """Returns the events of all files. A record is a length (8 bytes), a checksum (4), the event and a checksum (4)."""
   found = []
   for path in sorted((folder / "events").iterdir()):
     content = path.read_bytes()

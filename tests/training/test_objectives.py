@@ -228,7 +228,7 @@ def test_eight_devices_give_the_losses_of_one():
 
 
 def test_parts_add_up_to_the_whole():
-  """Where masks and dropout draw nothing: a left-to-right model."""
+  """The model is left-to-right and has no dropout: random masks would differ with the number of parts."""
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   norms = []
   for parts in (1, 4):

@@ -52,7 +52,7 @@ def test_adam_is_the_formula():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_optimizer_goes_downhill_and_leaves_rows_without_gradient(name):
-  """The second is what training a part of the embedding table rests on."""
+  """Training only some rows of the embedding table is exact because the other rows do not move."""
   optimizer = make_optimizer(train(optimizer=name), 100)
   params = {"weight": jnp.ones((4, 3))}
   touched = jnp.array([[1.0], [0.0], [1.0], [0.0]])

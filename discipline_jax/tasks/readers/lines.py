@@ -41,7 +41,7 @@ def keep_valid(
     records: the records, or a UserError in the place of each that could not be read.
     read: turns a record into a sample, or raises UserError.
     skip_invalid: False raises the first error; True leaves invalid records out and logs how many there were.
-    path: of the file, for messages.
+    path: the file, for messages.
 
   Raises:
     UserError: an invalid record, or no valid one at all.

@@ -109,7 +109,7 @@ def test_comments_and_empty_lines_are_no_symbols(tmp_path):
   ],
 )
 def test_a_form_that_cannot_be_used_is_an_error_of_the_file(name, form, fact, tmp_path):
-  """It is not an error of each row, which could be left out."""
+  """The error concerns the whole file, and not single rows, which could be left out."""
   path = tmp_path / name
   path.write_text(">a x\nAC\n" if name == "a.fa" else "sequence,label\nAC,x\n")
   with pytest.raises(UserError, match=fact):

@@ -277,7 +277,7 @@ def test_errors_of_hostile_files(name, content, line, facts, tmp_path):
   ],
 )
 def test_a_fasta_header_needs_a_word_for_each_column(columns, needed, form, tmp_path):
-  """Fewer words, and more, because then the label may be more than one word."""
+  """Fewer words are an error, and more words too, because the label may then be more than one word."""
   for number in (needed - 1, needed + 1):
     good, bad = (" ".join(["b", "1", "train", "x"][:n]) for n in (needed, number))
     path = written(tmp_path, "a.fa", f">{good}\nAC\n>{bad}\nGT\n")
