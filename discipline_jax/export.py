@@ -30,8 +30,8 @@ class _Inputs:
   """Holds what makes the inputs of an exported model.
 
   Attributes:
-    table: its embedding table, in which the row of each token stands at the token's id.
-    ids: the id of each special token and symbol; of text, of each id of the tokenizer, which is the same id.
+    table: its embedding table; each token's row is at the token's id.
+    ids: the id of each special token and symbol; for text, the tokenizer's ids themselves.
     special: the special token of each role.
     tokenizer: the tokenizer that gives these ids.
   """

@@ -55,7 +55,7 @@ def test_runs_on_small_files(name, small, tmp_path, capsys):
 
 
 def test_a_study_runs_on_small_files(small, tmp_path, capsys, monkeypatch):
-  """Runs all runs of the study in their order, for two updates each. (Another test runs the quickstart unchanged.)"""
+  """Runs all runs of the study in their order, for two updates each. (CI runs the quickstart unchanged.)"""
   monkeypatch.setenv("DISCIPLINE_DATA", str(small))
   runs = artificial_small.get_config().runs
   arguments = []

@@ -261,7 +261,7 @@ def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sen
 
 
 def _repeated(documents: Sequence[Sentences]) -> np.ndarray:
-  """Returns how many tokens are in sentences that stood before."""
+  """Returns how many tokens are in sentences that occurred before."""
   seen: set[bytes] = set()
   count = 0
   for sentence in itertools.chain.from_iterable(documents):

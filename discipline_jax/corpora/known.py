@@ -112,14 +112,14 @@ def check_statistics(statistics: Mapping, source: str | None) -> None:
   copies, held_out = statistics.get("copies", (0, 1))
   if copies > _MOST_COPIES * held_out:
     logging.warning(
-      "%d of %d held-out documents are in the training part, too, so the held-out loss is that of known text; leave"
-      " copies out",
+      "%d of %d held-out documents are in the training part, too, so the held-out loss is partly measured on known"
+      " text; remove the copies",
       copies,
       held_out,
     )
   if statistics.get("repeated", 0) > _MOST_REPEATED:
     logging.warning(
-      "%.0f%% of the corpus's tokens are in sentences that stood before: a low loss shows memory rather than skill",
+      "%.0f%% of the corpus's tokens are in sentences that occurred before: a low loss shows memory rather than skill",
       100 * statistics["repeated"],
     )
 
@@ -226,7 +226,7 @@ def _say_overlap(documents: Sequence[Document]) -> int:
   if k is None or count < 0.9 * len(lines):
     return 1
   logging.warning(
-    "The words are overlapping %d-mers, so that a masked one can be read from its neighbours; set"
+    "The words are overlapping %d-mers, so a masked one can be read from its neighbours; set"
     " --config.corpus.symbols=kmers and --config.corpus.k=%d, or --config.masking.span=%d",
     k,
     k,

@@ -148,7 +148,7 @@ class Source:
     yield from progress.bar(paragraphs, desc="vocabulary", unit=" paragraphs", unit_scale=True)
 
   def _frequencies(self) -> Float64[np.ndarray, " symbols"]:
-    """Returns the frequencies of artificial symbols: those of a text's tokens if it is given, otherwise Zipf's."""
+    """Returns the frequencies of artificial symbols: a text's if `corpus.path` is set, otherwise Zipf's."""
     if self.vocabulary is None:
       return artificial.zipf(self._num_symbols())
     counts = np.zeros(len(self.vocabulary.tokens), np.int64)

@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX. They are read from, and written to, Hugging Face's checkpoints."""
+"""Holds BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX; reads and writes checkpoints in Hugging Face's format."""
 
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder, EncoderOutput

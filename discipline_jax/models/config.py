@@ -254,8 +254,8 @@ def read_fields(directory: pathlib.Path) -> dict[str, Any]:
   except FileNotFoundError:
     if (directory / "adapter_config.json").is_file():
       raise UserError(
-        f"an adapter of PEFT and no whole model, {directory}; load it there on its base model, and give the directory"
-        " that merge_and_unload().save_pretrained(DIR) writes"
+        f"an adapter of the library PEFT, not a whole model, {directory}; load it with PEFT on its base model, and give"
+        " the directory that merge_and_unload().save_pretrained(DIR) writes"
       ) from None
     raise UserError(
       f"no config.json in {directory}; give a directory in Hugging Face's format"

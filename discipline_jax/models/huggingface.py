@@ -229,7 +229,7 @@ def _check(value: np.ndarray, shape: tuple[int, ...], source: str, directory: pa
   """Raises UserError if a weight, which is named `source` in the checkpoint, cannot be used."""
   if value.shape != shape:
     raise UserError(
-      f"{source} has shape {list(value.shape)}, the config asks for {list(shape)},"
+      f"{source} has shape {list(value.shape)}, but its config.json asks for {list(shape)},"
       f" {directory}; use the config.json made with these weights"
     )
   if not np.issubdtype(value.dtype, np.floating) and value.dtype != jnp.bfloat16:

@@ -60,7 +60,7 @@ def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = Tru
 
 
 def _revision(checkpoint: str, own: str, given: str | None) -> str | None:
-  """Returns the one revision that is meant: `own`, from the checkpoint's name, or the given one if they agree."""
+  """Returns the revision of a checkpoint: `own`, from its name, or `given`; raises UserError if they differ."""
   if not own or given is None:
     return own or given
   for longer, shorter in ((own, given), (given, own)):

@@ -160,8 +160,8 @@ def load_vocabulary(directory: pathlib.Path, size: int | None = None) -> Vocabul
   most = max(most, len(tokens))
   if size is not None and most > size:
     raise UserError(
-      f"the tokenizer has {most} tokens, but the embedding table {size} rows (vocab_size of config.json), {directory};"
-      " put the tokenizer that these weights were trained with there"
+      f"the tokenizer has {most} tokens, but the embedding table has {size} rows (vocab_size in config.json),"
+      f" {directory}; put the tokenizer that these weights were trained with there"
     )
   if any((directory / name).is_file() for name in _SENTENCEPIECE) and not _has_sentencepiece():
     raise UserError(

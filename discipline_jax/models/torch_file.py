@@ -76,7 +76,7 @@ def _tensors(state: Any, path: pathlib.Path) -> dict[str, "_Tensor"]:
   if wrong or not own:
     entry = next(iter(wrong or state), None)
     raise UserError(
-      f"no state dict of tensors, but a dict whose first entry is {entry!r}, {path}; save model.state_dict()"
+      f"not a state dict of tensors, but a dict whose first entry is {entry!r}, {path}; save model.state_dict()"
     )
   return own
 

@@ -157,7 +157,7 @@ def _open_file(path: pathlib.Path) -> Weights:
   with path.open("rb") as file:
     if file.read(len(_POINTER)) == _POINTER:
       raise UserError(
-        f"a pointer of Git LFS and not the weights, {path}; run `git lfs pull` in its repository"
+        f"a pointer file of Git LFS, not the weights, {path}; run `git lfs pull` in its repository"
       )
   try:
     with safe_open(path, framework="numpy"):  # the library checks names, sizes and offsets

@@ -44,7 +44,7 @@ class Finetuning:
   No weight is read and no device is used before `start`, so `lower` also works for devices that this machine lacks.
 
   Attributes:
-    plan, mesh: as given.
+    plan, mesh: the arguments.
     groups: slices of the replicas that are trained side by side.
     batches: the order of the samples.
     num_steps: number of updates.

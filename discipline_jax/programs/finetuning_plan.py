@@ -205,7 +205,7 @@ def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32
 
 
 def _warn(plan: Plan) -> None:
-  """Logs what makes a training less than it seems: a choice by few samples, a warm-up that never ends."""
+  """Warns if the best weights are chosen on few samples, or if warm-up never ends."""
   train = plan.config.train
   if plan.num_steps < train.warmup_steps:
     logging.warning(

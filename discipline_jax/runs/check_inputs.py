@@ -1,4 +1,4 @@
-"""Checks that a run that was begun before has the same input files today; messages name the file."""
+"""Checks that the input files of a run have not changed since it began; messages name the file."""
 
 import json
 import pathlib
@@ -41,9 +41,10 @@ def check_finished(config: ConfigDict, workdir: pathlib.Path) -> None:
 def check_stopped(
   config: ConfigDict, workdir: pathlib.Path, directories: Mapping[str, pathlib.Path] | None = None
 ) -> None:
-  """Compares the files of a run that goes on: first before they are read, and then with the directories that were read.
+  """Compares the files of a run that is resumed: before they are read, and again once `directories` are known.
 
-  Files that are gone are an error only then, because they may be downloaded, and their readers report them better.
+  Files that are gone are an error only the second time: they may be downloaded in between, and the code that reads them
+  reports them better.
 
   Args:
     config: config of the run.
@@ -70,7 +71,7 @@ def check_stopped(
 
 
 def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
-  """Compares the files that using the model of a finished run reads again, as far as they are there.
+  """Compares the files that are read again to use the model of a finished run, if they are still there.
 
   Args:
     saved: the model.

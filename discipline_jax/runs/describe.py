@@ -102,7 +102,7 @@ def _ends(values: Mapping) -> tuple[float, float] | None:
 
 
 def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
-  """Returns lines about unbalanced classes, and about scores that one answer for all samples would get as well."""
+  """Returns lines about unbalanced classes, and about scores that one answer for all samples would reach, too."""
   rows = {}
   balanced = [
     f"{name} {np.mean(values['balanced_accuracy']):.1f}"

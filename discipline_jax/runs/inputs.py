@@ -1,4 +1,4 @@
-"""The input files of a run: which they are, and whether they have the content that they had when the run began.
+"""Finds the input files of a run, and tells whether they still have the content that they had when it began.
 
 For each field of the config that names files, a record has the path, size, times and SHA-256 digest of each file, by
 a name that stays the same when all of them are moved. A file whose size and times are as recorded is not read again.
@@ -51,7 +51,7 @@ class Difference:
   Attributes:
     field: the field of the config that names it.
     name: its name there.
-    path: where it is; of a file that is gone, where it was.
+    path: where it is or, if it is gone, where it was.
     kind: `changed` (another content), `new`, or `gone` (not there, or not readable).
   """
 
@@ -64,7 +64,7 @@ class Difference:
 def find(
   config: ConfigDict, directories: Mapping[str, pathlib.Path], *, weights: bool = True
 ) -> Files:
-  """Returns the input files of a run that are there; looks at names only, and not into the hub.
+  """Returns the input files of a run that are there; opens none of them, and does not ask the hub.
 
   Args:
     config: a config of fine-tuning or pre-training.
@@ -121,7 +121,7 @@ def record(files: Files) -> Record:
 
 
 def to_json(recorded: Record) -> dict[str, Any]:
-  """Returns a record for `from_json`."""
+  """Returns a record as JSON values, which `from_json` reads."""
   return {
     field: {name: dataclasses.asdict(one) for name, one in own.items()}
     for field, own in recorded.items()

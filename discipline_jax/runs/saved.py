@@ -32,7 +32,7 @@ class Inputs:
     lengths: the lengths that were compiled.
     seeds: seeds of the replicas.
     pairs: whether a sample is two texts.
-    symbol_ids: token ids of the task's symbols; of text, those that occurred.
+    symbol_ids: token ids of the task's symbols; for text, of the tokens that occurred.
   """
 
   max_length: int

@@ -18,8 +18,8 @@ class Workdir:
   """A run's directory. As a context manager it is locked, and only then is anything written.
 
   Raises:
-    UserError: on entering, if another process works in it or it cannot be written; from every method, if it belongs to
-      a run with another config; from those that say so, also if it belongs to one with other input files.
+    UserError: on entering, if another process works in it or it cannot be written; in every method, if it belongs to a
+      run with another config; in methods that say so, also if it belongs to a run with other input files.
   """
 
   def __init__(self, path: pathlib.Path, config: ConfigDict):

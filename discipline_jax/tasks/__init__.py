@@ -1,4 +1,4 @@
-"""The tasks, by name."""
+"""Lists the tasks by name, makes them, and says which files and options each of them takes."""
 
 import dataclasses
 import os

@@ -82,19 +82,19 @@ class Answer(abc.ABC):
 
   @classmethod
   def refused(cls, labels: Iterable[str | None]) -> Mapping[str, str]:
-    """Returns the labels of a column that cannot be meant as labels, each with what is wrong with it."""
+    """Returns the labels of a column that cannot be used as labels, each with the reason."""
     return missing(labels)
 
   @classmethod
   def key(cls, label: Any) -> Hashable:
-    """Returns what equal parsed labels have in common if training must have one of them; None if it need not."""
+    """Returns what all labels of a class have in common, if training must have a sample of each class; else None."""
     del label
     return None
 
   @classmethod
   @abc.abstractmethod
   def parse(cls, text: str, place: str) -> Any:
-    """Reads the label of a row of a table; raises UserError, with `place`, if it is none."""
+    """Reads the label of a row of a table; raises UserError, with `place`, if it is not a label."""
 
   @classmethod
   @abc.abstractmethod
@@ -124,7 +124,7 @@ class Answer(abc.ABC):
     """Returns the arrays that the samples are trained on and scored with."""
 
   def strata(self, targets: Targets) -> np.ndarray | None:
-    """Returns a number for each sample, of which random parts get like shares; None if there is none."""
+    """Returns a number for each sample; each random part gets the same share of every number. None: no such numbers."""
     del targets
     return None
 

@@ -40,9 +40,9 @@ _WHOLE = re.compile(r"([+-]?(?:0|[1-9][0-9]*))\.0*")
 
 
 def missing(labels: Iterable[str | None]) -> dict[str, str]:
-  """Returns the labels that mean that there is none, each with what is wrong with it.
+  """Returns the labels that stand for a missing one, each with what is wrong with it.
 
-  `-` counts as a class beside `+`.
+  If `+` is a label, `-` is a class, too.
   """
   present = {(label or "").strip() for label in labels}
   wrong = present & _MISSING
@@ -137,7 +137,7 @@ def class_names(labels: Iterable[str], what: str = "classes") -> dict[Hashable, 
   for name in names.values():
     if name.lower() in _DOUBTFUL:
       logging.warning(
-        "%r is a class of its own; if it means that there is no label, leave its rows out", name
+        "the label %r counts as a class; if it stands for a missing label, leave its rows out", name
       )
   return names
 

@@ -120,8 +120,8 @@ def _warn_of_spelling(
     others = look_alikes(counts)
     if others:
       logging.warning(
-        "letters outside ASCII, which may look like others, are symbols of their own, %s: %s; correct them if they are"
-        " not meant",
+        "letters outside ASCII may look like others, but are different symbols, %s: %s; correct them if they are not"
+        " meant",
         path,
         ", ".join(f"{one!r} ({unicodedata.name(one, 'no name').lower()})" for one in others[:5]),
       )
@@ -143,7 +143,7 @@ def _warn_of_spelling(
         else "write the missing blanks"
       )
       logging.warning(
-        "%d of %d symbols are others without a blank between them, such as %s, %s; if a blank is missing there, %s",
+        "%d of %d symbols are several other symbols without blanks, such as %s, %s; if blanks are missing there, %s",
         len(joined),
         len(counts),
         " ".join(joined)[:40],

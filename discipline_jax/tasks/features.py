@@ -184,7 +184,7 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
     left = np.setdiff1d(vocabulary.ordinary_ids, list(ids.values())).tolist()
     if len(left) < len(others):
       raise UserError(
-        f"the task has {len(alphabet.symbols)} symbols, but the model's vocabulary {len(vocabulary.ordinary_ids)}"
+        f"the task has {len(alphabet.symbols)} symbols, but the model's vocabulary has {len(vocabulary.ordinary_ids)}"
         " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     logging.warning(

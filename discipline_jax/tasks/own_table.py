@@ -55,7 +55,7 @@ class Format:
     return Spelling(self.symbols, self.k, self.case)
 
   def check(self) -> None:
-    """Raises UserError for a field that is none of its choices."""
+    """Raises UserError if the value of a field is not one of its choices."""
     for name, value, choices in (
       ("symbols", self.symbols, SYMBOLS),
       ("case", self.case, CASES),
@@ -221,7 +221,7 @@ def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
   labels = {(row.label or "").strip().lower() for row in rows}
   if form.splits is None and len(labels) > 1 and labels <= _PARTS.keys():
     logging.warning(
-      "all labels are names of parts (%s), %s; if they are not classes, set --config.task.splits, and"
+      "all labels are the names of parts (%s), %s; if they are not classes, set --config.task.splits, and"
       " --config.task.label_column",
       ", ".join(sorted(labels)),
       path,
@@ -229,7 +229,7 @@ def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
   words = [row for row in rows if isinstance(row.sequence, str) and missing([row.sequence])]
   if words:
     logging.warning(
-      "%d sequences are %r or the like, which may mean that there is none, %s; leave the rows out if so",
+      "%d sequences are %r or similar, which may stand for a missing one, %s; if so, leave the rows out",
       len(words),
       str(words[0].sequence).strip(),
       words[0].place,
@@ -278,7 +278,8 @@ def _check_group(row: Row, column: str) -> None:
   text = json_text(group).strip() if isinstance(group, str | int | float) else ""
   if not text or missing([text]):
     raise UserError(
-      f"no group in column {column!r}, but {text!r}, {row.place}; give each row one (its own, if it is like no other)"
+      f"no group in column {column!r}, but {text!r}, {row.place}; give each row a group (a new one if no other row is"
+      " related)"
     )
 
 

@@ -66,7 +66,7 @@ class Spelling:
     elif self.kind in ("characters", "kmers"):
       if sequence.strip() in _MISSING:
         raise UserError(
-          f"the sequence {sequence.strip()!r} means that there is none, {place}; give one, or leave the row out"
+          f"the sequence {sequence.strip()!r} stands for a missing one, {place}; give one, or leave the row out"
         )
       symbols = self._letters(sequence, place)
     else:
@@ -128,7 +128,7 @@ class Spelling:
 
 
 def _as_list(text: str, place: str) -> object:
-  """Returns the list that a cell such as `[60, 62]` or `['A', 'C']` has the text of; any other text unchanged.
+  """Returns the list that a cell such as `[60, 62]` or `['A', 'C']` shows; returns any other text unchanged.
 
   A text in brackets may also be a molecule, as `[2H]O[2H]` is.
   """
@@ -162,7 +162,7 @@ def _integers(symbols: Sequence[str], place: str) -> list[str]:
 
 
 def letters_with_blanks(sequences: Iterable[object]) -> tuple[bool, list[str]]:
-  """Returns whether the blanks in sequences stand between single letters, and the words of several letters then.
+  """Returns whether the blanks in sequences separate single letters, and if so, the words of several letters.
 
   Most of the words between blanks must be single letters. The others lack a blank.
   """

@@ -34,14 +34,16 @@ class Batches:
     accumulation: int,
     row_multiple: int,
   ):
-    """Args:
-    indices: for each replica, the numbers of its training samples in the data set.
-    seeds: seed of each replica.
-    lengths: lengths of all samples of the data set, after `round_up`.
-    batch_size: number of samples in an update.
-    accumulation: number of parts in an update, which are computed one after the other.
-    row_multiple: the number of rows in a part is a multiple of this, so that devices share them evenly. Rows without a
-      sample hold -1.
+    """Prepares the batches; none is made yet.
+
+    Args:
+      indices: for each replica, the numbers of its training samples in the data set.
+      seeds: seed of each replica.
+      lengths: lengths of all samples of the data set, after `round_up`.
+      batch_size: number of samples in an update.
+      accumulation: number of parts in an update, which are computed one after the other.
+      row_multiple: the number of rows in a part is a multiple of this, so that devices share them evenly. Rows without a
+        sample hold -1.
     """
     self._indices = indices
     self._seeds = tuple(seeds)

@@ -9,9 +9,11 @@ class Feed:
   """The batches of a run, each for one update."""
 
   def __init__(self, batches: Generator, update: Callable[[Any, Any], tuple[Any, dict]]):
-    """Args:
-    batches: the batches of the updates that are left.
-    update: (state, batch) -> (state, metrics on the device).
+    """Prepares a feed; nothing is read yet.
+
+    Args:
+      batches: the batches of the updates that are left.
+      update: (state, batch) -> (state, metrics on the device).
     """
     self._batches, self._update = batches, update
     self._waits: list[float] = []

@@ -57,10 +57,12 @@ class Objective:
   """
 
   def __init__(self, kind: str, masking: Masking, vocabulary: Vocabulary):
-    """Args:
-    kind: one of `KINDS`.
-    masking: how tokens are hidden; not used by `causal`.
-    vocabulary: vocabulary of the rows.
+    """Prepares an objective for the rows of a vocabulary.
+
+    Args:
+      kind: one of `KINDS`.
+      masking: how tokens are hidden; not used by `causal`.
+      vocabulary: vocabulary of the rows.
     """
     self.tokens, self.segments = KINDS[kind]
     self._masking = masking

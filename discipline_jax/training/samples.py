@@ -1,4 +1,4 @@
-"""Fine-tuning's side of an update: the samples on the device, and the loss of those that a batch names.
+"""Holds the samples of fine-tuning on the device, and makes the loss of the samples that a batch names.
 
 The samples lie once on every device, and a batch is a set of indices into them. A replica has its own parameters,
 token map, batches and dropout.

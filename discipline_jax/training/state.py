@@ -54,7 +54,7 @@ class Best:
   """The parameters of each replica at its best validation score so far.
 
   Attributes:
-    step: Int32 [replicas], updates made before.
+    step: Int32 [replicas], number of updates after which it was reached.
     score: Float32 [replicas].
     params: nested dict of parameters.
   """
