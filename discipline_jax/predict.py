@@ -168,7 +168,7 @@ def _params(
     return params, lookup
   # A new text may have tokens that training did not see.
   params = saved.whole_params(replica, model.checkpoint, model.config)
-  # Some token maps depend on which tokens the run had.
+  # Some token maps depend on which tokens occurred in the run.
   table_of_ids = token_map(
     saved.config, saved.result["token_map"], model.vocabulary, saved.inputs.symbol_ids, replica
   )

@@ -131,11 +131,10 @@ def _train(
 
 
 def _keep(program: Pretraining, directory: pathlib.Path, params: dict) -> None:
-  """Writes a checkpoint in Hugging Face's format, which is there in whole or not at all."""
-  is_there = directory.is_dir()  # if the run was stopped after it
-  if (
-    jax.process_count() > 1
-  ):  # the first process decides, for all of them must take part in gathering
+  """Writes a checkpoint in Hugging Face's format, whole or not at all."""
+  is_there = directory.is_dir()  # a run that was stopped may have written it before
+  if jax.process_count() > 1:
+    # The first process decides, because all of them must take part in gathering the weights.
     is_there = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_there)))
   if is_there:
     return

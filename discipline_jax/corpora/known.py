@@ -18,10 +18,11 @@ from discipline_jax.corpora.text import Document
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
-_MOST_UNKNOWN, _SAID_UNKNOWN = 0.1, 0.01  # shares from which a corpus is refused, and is warned of
-_MOST_COPIES = 0.05  # share of the held-out documents that training also has, from which it is said
-_MOST_REPEATED = 0.5  # share of tokens in repeated sentences from which it is said
-# A text whose compressed size is a smaller share of its unigram entropy repeats itself.
+# Shares of unknown tokens, above which a corpus is refused, or a warning is logged.
+_MOST_UNKNOWN, _SAID_UNKNOWN = 0.1, 0.01
+# Shares above which a warning is logged: of held-out documents that training also has, of tokens in repeated sentences.
+_MOST_COPIES, _MOST_REPEATED = 0.05, 0.5
+# A text repeats itself if its compressed size is less than this share of its unigram entropy.
 _LEAST_NEWS = 0.1
 _SAMPLE = 300_000  # letters that are looked at before a corpus is prepared
 _LONG_WORD = 20  # letters; a longer word is rather a sequence

@@ -107,7 +107,7 @@ def mask_tokens(
   replaced = jnp.where(fate < masking.mask, mask_id, labels)
   replaced = jnp.where(fate >= masking.mask + masking.same, ordinary_ids[random], replaced)
   rows = jnp.arange(len(ids))[:, None]
-  # Surplus places write outside of the row, and `mode="drop"` drops that.
+  # Surplus places point outside the row, and `mode="drop"` drops what is written there.
   targets = jnp.where(is_chosen, positions, ids.shape[1])
   masked = ids.astype(jnp.int32).at[rows, targets].set(replaced, mode="drop")
   return MaskedBatch(masked, positions, labels, is_chosen.astype(jnp.float32))
@@ -125,10 +125,10 @@ def _choose_tokens(
   length = candidates.shape[1]
   places = min(masking.max_positions or math.ceil(masking.rate * length), length)
   order_key, fate_key, token_key = jax.random.split(key, 3)
-  # A table by the number of candidates, because in float32 some products of the rate would be rounded otherwise.
+  # For each number of candidates, how many are chosen. On the device, in float32, some would be rounded differently.
   chosen_of = [min(n, places, max(1, round(masking.rate * n))) for n in range(length + 1)]
   chosen = jnp.array(chosen_of)[candidates.sum(1)]
-  # The candidates with the highest random numbers are chosen. They have 31 bits; of equal ones the earlier one wins.
+  # The candidates with the highest random numbers are chosen. The numbers have 31 bits; of equal ones the first wins.
   lots = (hash_bits(order_key, candidates.shape) >> 1).astype(jnp.int32)
   _, positions = jax.lax.top_k(jnp.where(candidates, lots, -1), places)
   is_chosen = jnp.arange(places)[None] < chosen[:, None]

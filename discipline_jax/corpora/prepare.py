@@ -74,7 +74,7 @@ def prepare(config: ConfigDict) -> Prepared:
       logging.info("Preparing the corpus in %s", directory)
       _make(config, source, directory)
   prepared = Prepared.open(directory)
-  if is_there:  # prepared by a version that did not look at it, or to be warned of again
+  if is_there:  # an older version may not have checked it; and its warnings are shown again
     check_statistics(prepared.description["statistics"], vocabulary_source(config))
   check_pairs(prepared)
   return prepared

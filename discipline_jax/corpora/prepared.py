@@ -10,7 +10,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
 DESCRIPTION = "corpus.json"
-# Instances that are looked at for next sentences, of which half should be; of fewer than this all may not be by chance.
+# So many instances are checked for next sentences, which half should have. Fewer than 20 may have none by chance.
 _PAIRS, _FEW_PAIRS = 1000, 20
 
 

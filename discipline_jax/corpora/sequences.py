@@ -18,7 +18,7 @@ from discipline_jax.files.packed_text import kind_of
 KINDS = ("characters", "words", "kmers")
 CASES = ("as_is", "upper")
 _ROWS = 32  # a longer sequence is cut into documents of about so many rows
-_PIECES = 20  # of a corpus that is a single sequence
+_PIECES = 20  # a corpus that is a single sequence is cut into so many
 # A stretch of unknown letters in a genome; shorter ones are within sequences.
 _GAP = re.compile(r"[Nn]{10,}")
 _NUCLEOTIDES = "ACGTUNacgtun"

@@ -25,11 +25,10 @@ def loss_without_context(
   unseen = float(-(truth * np.log(share)).sum())
   if masking is None:
     return unseen
-  # A token y is shown because it is the token to predict, or as one of `random` equally likely ones.
+  # A token y is shown because it is the token to predict, or because it replaces that token at random.
   same, random = masking.same * share, masking.random * share / len(share)
-  shown = same + masking.random / len(
-    share
-  )  # the probability that y is shown, summed over the token to predict
+  # The probability that y is shown, whatever the token to predict is.
+  shown = same + masking.random / len(share)
   loss = masking.mask * unseen
   if masking.same or masking.random:
     own = np.log(shown) - np.log(same + random)  # the loss where the token itself is shown

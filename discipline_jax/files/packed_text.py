@@ -11,7 +11,7 @@ from typing import Any
 from discipline_jax.errors import UserError
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-# What a file that is no text begins with, and what it is.
+# How files begin that are not text, and what they are.
 MAGIC = {
   b"PK\x03\x04": "a zip file, such as .xlsx and documents of office programs",
   b"\xd0\xcf\x11\xe0": "an Excel file, or another document of an office program",
@@ -84,7 +84,7 @@ def _readable(path: pathlib.Path, remedy: str) -> Iterator[None]:
 
 
 def _check_magic(start: bytes, path: pathlib.Path) -> None:
-  """Raises UserError if a file begins as one of another kind does, which may hold no byte that is wrong in UTF-8."""
+  """Raises UserError if a file begins as one of another kind does; such a file may be valid UTF-8 by chance."""
   for magic, kind in MAGIC.items():
     if start.startswith(magic):
       raise UserError(f"{kind}, and not UTF-8 text, {path}:1; save it as UTF-8 text")

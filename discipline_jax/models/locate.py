@@ -26,7 +26,7 @@ _HUB_SAFETENSORS = ["model.safetensors", "model-*.safetensors", "model.safetenso
 _HUB_BIN = ["pytorch_model.bin", "pytorch_model-*.bin", "pytorch_model.bin.index.json"]
 # Weights of other frameworks are downloaded if there are no others.
 _HUB_OTHERS = ["flax_model.msgpack", "tf_model.h5"]
-_SHORT_COMMIT = 7  # the least digits of a commit that name it
+_SHORT_COMMIT = 7  # the fewest digits that name a commit
 
 
 def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = True) -> pathlib.Path:

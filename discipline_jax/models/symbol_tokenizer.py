@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from tokenizers.normalizers import Replace
 
-# What Python's `str.split` takes for no blank; the library's \S lacks four control characters.
+# A character that is not a blank for Python's `str.split`; the library's \S differs in four control characters.
 _LETTER = r"[^\s\x1c-\x1f]"
 # Code points of private use, which stand for letters while k-mers are made, and for an unknown letter or word.
 _PRIVATE, _OTHER = 0xF0000, "\U0010fffd"

@@ -8,7 +8,7 @@ from discipline_jax.programs.finetuning_plan import Plan
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import NUM_SPECIAL, Features
 
-_BINS = 8  # of the histogram of lengths
+_BINS = 8  # bins in the histogram of lengths
 _SYMBOLS = 12  # most symbols that are shown
 
 

@@ -210,7 +210,7 @@ class Pretraining:
 
   @functools.cached_property
   def _without_context(self) -> float:
-    # Opened anew: a thread reads the others.
+    # Opened again, because a thread reads the other ones.
     records = self._prepared.records("train", self.phases[0].length)
     count = min(_COUNTED, records.size)
     batches = records.batches(first=0, last=1, rows=slice(count), batch_size=count, seed=0)

@@ -127,7 +127,7 @@ def _refused(
   )
   for one in differences:
     if one.kind == "changed":
-      # The hub's files cannot be restored: a branch has another commit.
+      # A model of the hub cannot be restored, because its branch now has another commit.
       restore = "" if hub_commit(one.path.parent) else f"restore it, {'or ' * is_used}"
       raise UserError(
         f"the file has another content than when the run in {workdir} began ({one.field}), {one.path};"

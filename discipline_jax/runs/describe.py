@@ -85,7 +85,7 @@ def _scores(values: Mapping) -> str:
 
 def _interval(values: Mapping) -> str:
   """Returns the 95% interval of one replica's score, averaged over the replicas, and the number of samples."""
-  if "intervals" not in values:  # of a run by an older version
+  if "intervals" not in values:  # an older version ran it
     return ""
   samples = f"{min(values['samples'])} samples"
   ends = _ends(values)

@@ -20,7 +20,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.models.locate import checkpoint_files, hub_commit, local_directory
 from discipline_jax.tasks.own_table import part_files
 
-# By field and name. Later versions must not list further files under these fields and names: they would look new.
+# By field and name. Later versions must not list more files for a run of this version, because they would look new.
 Files = dict[str, dict[str, pathlib.Path]]
 _READERS = 4  # files that are read at the same time
 Stamp = tuple[int, int, int]  # size and times
@@ -106,7 +106,7 @@ def stamps(files: Files) -> dict[pathlib.Path, Stamp]:
 
 def record(files: Files) -> Record:
   """Reads all files, and returns their record; raises UserError if one cannot be read."""
-  before = stamps(files)  # a change while they are read then shows in the times
+  before = stamps(files)  # taken first, so that a change during reading shows in the times
   digests = _digests(list(before))
 
   def entry(path: pathlib.Path) -> Entry:

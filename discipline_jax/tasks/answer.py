@@ -145,7 +145,7 @@ class Answer(abc.ABC):
 
     Args:
       params: parameters of the trained model, with or without an axis over replicas.
-      scale: see `scale`, likewise; empty if values were not standardised.
+      scale: what `scale` returned, with the same axis; empty if values were not standardised.
     """
     del scale
     return params

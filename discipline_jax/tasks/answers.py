@@ -21,9 +21,9 @@ from discipline_jax.tasks.class_names import class_key, class_name, class_names,
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, undefined, vote
 
-# Times the largest value: a single-precision number has about 7 digits, of which 3 must be left for the differences.
+# Times the largest value: single precision has about 7 digits, and at least 3 must be left for the deviations.
 _SMALLEST_SPREAD = 1e-4
-_LARGEST_VALUE = 1e18  # the square of a number above is no single-precision number
+_LARGEST_VALUE = 1e18  # the square of a larger number does not fit into single precision
 _FAR = 10  # times the range of all other values
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 

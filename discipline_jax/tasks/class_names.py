@@ -155,7 +155,7 @@ def _mixes_alphabets(name: str) -> bool:
 def _outline(name: str) -> str:
   """Returns a name without what is easily written in several ways.
 
-  That is case, blanks, hyphens, invisible characters, quotes around it, and the typographic minus sign.
+  This removes case, blanks, hyphens, invisible characters, quotes around it, and the typographic minus sign.
   """
   name = name.strip("'\"\u2018\u2019\u201c\u201d`").replace("\u2212", "-")
   if _NUMBER.fullmatch(name):

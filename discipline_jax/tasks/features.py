@@ -169,7 +169,7 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
   exact = {token: i for i, token in enumerate(vocabulary.tokens)}
   ids: dict[str, int] = {}
   taken = {*vocabulary.special_ids, vocabulary.unk_id}
-  # Of several symbols that the tokenizer treats as equal, the one that is itself the token comes first.
+  # If the tokenizer reads several symbols as one token, the symbol that is spelt like the token comes first.
   for symbol in sorted(alphabet.symbols, key=lambda symbol: symbol not in exact):
     if exact.get(symbol) == vocabulary.unk_id:  # X is PLUS-TFM's unknown token
       ids[symbol] = vocabulary.unk_id

@@ -50,7 +50,7 @@ def read_tfds(
     ) from None
   texts = next(columns for columns in _TEXTS if set(columns) <= set(builder.info.features))
   names = builder.info.features["label"].names if labels else []
-  # A name of another spelling keeps its number: such classes are in the same order on both sides.
+  # A class that is spelt differently there keeps its number, because these classes are in the same order here.
   order = [labels.index(own) if own in labels else i for i, own in enumerate(names)]
 
   def example(record: Mapping[str, Any]) -> Example:

@@ -42,7 +42,7 @@ def group_by_identity(
 def _informative_length(symbols: np.ndarray, longest: int) -> int:
   counts = np.bincount(symbols.ravel())[NUM_SPECIAL:]
   shares = counts[counts > 0] / counts.sum()
-  # How many equally frequent symbols would leave as much to chance.
+  # The number of equally frequent symbols that have the same entropy.
   effective = math.exp(-(shares * np.log(shares)).sum())
   if effective < 1.01:
     return 1

@@ -9,7 +9,7 @@ from discipline_jax.tasks.metrics import CLASS_METRICS, balanced_accuracy, score
 
 _RESAMPLES = 1000
 _BLOCK = 1 << 20  # values that are resampled together
-# The largest class has so many times the samples of the smallest: accuracy hides what becomes of the smallest.
+# If the largest class has more than this many times the samples of the smallest, accuracy hides errors in the latter.
 _UNBALANCED = 2
 
 

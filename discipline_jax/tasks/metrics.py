@@ -28,9 +28,7 @@ def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-  from sklearn.metrics import (
-    f1_score,
-  )  # imported late: it takes a second, and most tasks do not need it
+  from sklearn.metrics import f1_score  # takes a second, and most tasks do not need it
 
   return float(f1_score(labels, predicted, zero_division=0))
 

@@ -59,7 +59,7 @@ ARCHIVES = {
   ),
 }
 
-# Path below `data_dir` -> the file's path in its archive, if they differ: there MAESTRO's table is inside the folder.
+# Path below `data_dir` -> the file's path in its archive, if they differ.
 _INSIDE = {"music/maestro-v1.0.0.csv": "music/maestro-v1.0.0/maestro-v1.0.0.csv"}
 
 

@@ -14,12 +14,12 @@ from discipline_jax.tasks.readers.tables import json_text
 
 SYMBOLS = ("characters", "words", "integers", "kmers")
 CASES = ("as_is", "upper")
-# What other programs write for a missing cell, and no sequence of letters is.
+# What other programs write for a missing cell; no real sequence of letters looks like these.
 _MISSING = frozenset(
   ("nan", "NaN", "None", "null", "<NA>", "N/A", "n/a", "#N/A", "#REF!", "#VALUE!", "#NAME?")
 )
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
-# What begins with a number or a quote in brackets, and ends with a bracket; or is empty brackets.
+# A list: a bracket, then a number or a quote, and a bracket at the end; or empty brackets.
 _LIST = re.compile(r"""\s*([\[(]\s*[\])]|[\[(][\s\[(]*(['"]|[-+]?\.?[0-9]).*[\])])\s*""", re.DOTALL)
 _NUMBERS = re.compile(r"\s*\[\s*([-+]?[0-9]+\.?\s+)*[-+]?[0-9]+\.?\s*\]\s*")  # NumPy writes blanks
 _INTEGER = re.compile(r"[-+]?[0-9]+")

@@ -40,7 +40,8 @@ def read_unlabelled(
   Args:
     path: a table, see `readers.tables.read_table`.
     task: the task that a model was trained on.
-    options: `task` of a config: column names and `skip_invalid` are taken from it. Its `case` counts beside the run's.
+    options: `task` of a config: column names and `skip_invalid` are taken from it. Letters are read as capitals if its
+      `case` or the run's is `upper`.
     trained: `task` of the run's config, if it says how sequences are written; None if the task has no such options.
     pairs: whether a sample is two texts, in two columns.
     keep: names of columns to keep.

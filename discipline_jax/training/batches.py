@@ -42,8 +42,8 @@ class Batches:
       lengths: lengths of all samples of the data set, after `round_up`.
       batch_size: number of samples in an update.
       accumulation: number of parts in an update, which are computed one after the other.
-      row_multiple: the number of rows in a part is a multiple of this, so that devices share them evenly. Rows without a
-        sample hold -1.
+      row_multiple: the number of rows in a part is a multiple of this, so that devices share them evenly. Rows without
+        a sample hold -1.
     """
     self._indices = indices
     self._seeds = tuple(seeds)

@@ -79,7 +79,7 @@ def run(
   ) as bar:
     for step in range(first_step + 1, num_steps + 1):
       state, metrics = update(state, step - 1)
-      meter.settle()  # of the step before, while the device works on this one
+      meter.settle()  # the step before, while the device works on this one
       meter.pending = step, metrics
       bar.update()
       stop = signals.received(step)
@@ -118,7 +118,7 @@ class _Meter:
     return float(np.median(self._rates[1:])) if len(self._rates) > 1 else math.nan
 
   def settle(self) -> Metrics:
-    """Fetches the pending metrics, for which the device must finish the update; raises RunFailed if not finite."""
+    """Fetches the pending metrics once the device has finished the update; raises RunFailed if one is not finite."""
     if self.pending is None:
       return {}
     step, metrics = self.pending

@@ -1,6 +1,6 @@
 """Holds the samples of fine-tuning on the device, and makes the loss of the samples that a batch names.
 
-The samples lie once on every device, and a batch is a set of indices into them. A replica has its own parameters,
+Every device holds all samples, and a batch is a set of indices into them. A replica has its own parameters,
 token map, batches and dropout.
 """
 
@@ -25,8 +25,8 @@ class Samples:
 
   Attributes:
     symbols: UInt [samples, length], see `tasks.features.Features`.
-    segments: UInt8 [samples, length] or None, likewise.
-    targets: arrays [samples, ...] by name, likewise.
+    segments: UInt8 [samples, length] or None, as there.
+    targets: arrays [samples, ...] by name, as there.
   """
 
   symbols: Leaf

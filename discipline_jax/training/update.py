@@ -125,8 +125,8 @@ def accumulated_gradient(loss_of: Callable, params: dict, *parts) -> tuple[tuple
 def over_replicas(function: Callable, *stacked):
   """Applies `function` to each replica of a group, side by side."""
   if jax.tree.leaves(stacked)[0].shape[0] == 1:
-    # A batched product of one is slower than a product on CPU. The axis goes by primitives, because hundreds of
-    # indexing operations would each take a while to trace.
+    # On CPU, a batched product over one replica is slower than a plain product. `squeeze` removes the axis, because
+    # tracing an indexing operation for each of hundreds of arrays would take longer.
     alone = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), stacked)
     return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), function(*alone))
   return jax.vmap(function)(*stacked)
