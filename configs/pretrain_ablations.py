@@ -6,7 +6,7 @@
   python -m discipline_jax.main --config=configs/pretrain_ablations.py:mask_0_20_80
 
 The numbers of a mix of masks are percentages: tokens that become the mask token, that stay, and that become any other
-token. Everything else is as in pretrain_bert_base. Expected: kept steps to fine-tune from, as of pretrain_bert_base.
+token. Everything else is as in pretrain_bert_base. Expected: kept steps to fine-tune from, as for pretrain_bert_base.
 """
 
 from discipline_jax.configs import pretrain_bert_base

@@ -2,7 +2,7 @@
 
   python -m discipline_jax.main --config=configs/pretrain_roberta.py --config.corpus.name=text --config.corpus.path=DIR
 
-Masks are chosen anew each time that a row is used. Rows do not cross documents (the original's DOC-SENTENCES). The
+New masks are chosen each time that a row is used. Rows do not cross documents (the original's DOC-SENTENCES). The
 original also makes 500,000 updates of 8,192 rows, on 160 GB of text. Its Adam has 0.98 for the second moment and an
 epsilon of 1e-6; here they are 0.999 and 1e-8. Expected: the steps 0, 100,000, 300,000 and 500,000 in
 runs/pretrain_roberta/steps, and the held-out loss and accuracy in result.json.

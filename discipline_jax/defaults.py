@@ -296,7 +296,7 @@ def use_model(config: ConfigDict, name: str) -> ConfigDict:
 
 
 def shifted_glue(task: str, model: str) -> ConfigDict:
-  """Returns the paper's settings for GLUE: three epochs, three runs, the last weights, tokens moved by 1,000 rows."""
+  """Returns the paper's settings for GLUE: three epochs, three runs, the last weights, shifted tokens."""
   config = finetune()
   config.task.name = task
   config.token_map.kind = "shift"
