@@ -1,4 +1,4 @@
-"""Every config: for two steps over small files in the published formats, and planned over the real ones."""
+"""Tests every config: it runs two steps over small files in the published formats, and is planned over real ones."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""A run's model, given away, computes what the run computes."""
+"""Tests that an exported model computes what its run computes."""
 
 import csv
 import json

@@ -116,7 +116,7 @@ def check(workdir, texts, table, *arguments):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-  """A table to train on."""
+  """The path of a table to train on."""
   return table_of(sequences_of(LETTERS), tmp_path_factory.mktemp("table") / "train.csv")
 
 

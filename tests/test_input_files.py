@@ -1,4 +1,4 @@
-"""Whole runs whose input files are edited, moved or gone before the same command is given again."""
+"""Tests runs whose input files are edited, moved or gone before the same command is given again."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def call(arguments, workdir, *more) -> int:
 
 
 def write_checkpoint(folder: pathlib.Path) -> None:
-  """A model with weights."""
+  """Writes a model with weights."""
   write_model(folder)
   network = models.Encoder(read_config(folder), rngs=key_stream(jax.random.key(0)))
   models.save(network, folder / "saved")

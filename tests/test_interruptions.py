@@ -1,4 +1,4 @@
-"""Runs that are killed, stopped, or go wrong half-way: nothing finished is lost."""
+"""Tests that runs which are killed, stopped, or go wrong half-way lose nothing that was finished."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Whole runs: what they write and print."""
+"""Tests what whole runs write and print."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What a user can get wrong: one line, exit code 2, nothing written."""
+"""Tests that a user's mistake gives one line and exit code 2, and writes nothing."""
 
 import fcntl
 import shutil

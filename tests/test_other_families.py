@@ -1,4 +1,4 @@
-"""RoBERTa and ALBERT on a task, from a checkpoint to an exported model."""
+"""Tests RoBERTa and ALBERT on a task, from a checkpoint to an exported model."""
 
 import json
 import shutil

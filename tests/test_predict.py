@@ -1,4 +1,4 @@
-"""A finished run's model over new files."""
+"""Tests the predictions of a finished run's model for new files."""
 
 import csv
 import dataclasses

@@ -1,4 +1,4 @@
-"""Whole pre-trainings: what they leave, that it can be fine-tuned from, and that nothing is lost."""
+"""Tests whole pre-trainings: what they write, fine-tuning from it, and that interruptions lose nothing."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""One run over two processes, as on a pod."""
+"""Tests a run over two processes, as on a pod of accelerators."""
 
 import json
 

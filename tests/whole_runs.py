@@ -1,4 +1,4 @@
-"""Starts whole runs in processes of their own, as a user does."""
+"""Starts whole runs in separate processes, as a user does."""
 
 import contextlib
 import json
@@ -84,7 +84,7 @@ def finish(process: subprocess.Popen) -> tuple[int, str, str]:
 
 
 def last_step(workdir: pathlib.Path) -> int:
-  """The last step in a run's log, of which a kill may have cut the last line."""
+  """Returns the last step in a run's log; a killed run may have left its last line cut short."""
   path = workdir / "metrics.jsonl"
   lines = path.read_text().splitlines() if path.exists() else []
   return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)

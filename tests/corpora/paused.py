@@ -1,4 +1,4 @@
-"""Prepares the small corpus in a process of its own, which pauses after two blocks until there is a file `go`.
+"""Prepares the small corpus in its own process, which pauses after two blocks until there is a file `go`.
 
 python -m tests.corpora.paused FOLDER
 """

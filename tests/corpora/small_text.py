@@ -1,4 +1,4 @@
-"""A small corpus whose words say which document they are of, and a config that prepares it."""
+"""Makes a small corpus whose words name their document, and a config that prepares it."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Artificial corpora: they have the properties of their definitions."""
+"""Tests that artificial corpora have the properties of their definitions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Files that are no corpus are refused with what they are."""
+"""Tests that files that are not a corpus are refused, and that the message says what they are."""
 
 import gzip
 import lzma

@@ -1,4 +1,4 @@
-"""Instances: each token's number says where in which document it was, so that segments can be traced back."""
+"""Tests instances of documents whose tokens are numbered by place, so that segments can be traced back."""
 
 import numpy as np
 import pytest

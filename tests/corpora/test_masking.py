@@ -1,4 +1,4 @@
-"""Masking: how many tokens are chosen, which ones, and what replaces them."""
+"""Tests masking: how many tokens are chosen, which ones, and what replaces them."""
 
 import dataclasses
 import types
@@ -188,7 +188,7 @@ class TestSpan:
     assert shares == pytest.approx({"mask": 0.8, "same": 0.1, "random": 0.1}, abs=0.03)
 
   def test_a_masked_run_of_kmers_hides_a_letter(self):
-    """Otherwise the letters of a masked k-mer could be read from those that are left."""
+    """A letter is hidden only if all k-mers that contain it are masked."""
     k, length = 3, 40
     ids = np.full((200, length), FIRST)
     for span, expected in ((k, True), (1, False)):

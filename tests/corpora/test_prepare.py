@@ -1,4 +1,4 @@
-"""Preparing a corpus: from text on disk to instances on disk."""
+"""Tests the preparation of a corpus, from text on disk to instances on disk."""
 
 import collections
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""Processes that die while they prepare a corpus, and processes that prepare the same one at once."""
+"""Tests processes that die while they prepare a corpus, and processes that prepare the same one at once."""
 
 import contextlib
 import multiprocessing
@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture
 def paused(tmp_path):
-  """A process, in a group of its own, that has written some files of the corpus and pauses."""
+  """A process, in its own process group, that has written some files of the corpus and pauses."""
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.corpora.paused", str(tmp_path)],
     cwd=ROOT,
@@ -129,7 +129,7 @@ def _after_the_workers(source):
   "blocks", [lambda source: iter([Fatal(), Fatal()]), _after_the_workers], ids=["wait", "submit"]
 )
 def test_a_worker_that_the_system_kills_fails_the_run(tmp_path, monkeypatch, blocks):
-  """Either while its blocks are waited for, or when another one is submitted."""
+  """The worker dies while its blocks are waited for, or when another block is submitted."""
   monkeypatch.setattr(module, "_usable_cores", lambda: 1)
   monkeypatch.setattr(module, "check_sample", lambda *_: None)
   monkeypatch.setattr(Source, "blocks", blocks)

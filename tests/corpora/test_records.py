@@ -1,4 +1,4 @@
-"""Records: reading gives what was written, and an epoch has each instance once."""
+"""Tests records: reading gives what was written, and an epoch has each instance once."""
 
 import _thread
 import pathlib

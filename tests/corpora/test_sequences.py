@@ -1,4 +1,4 @@
-"""Corpora of sequences: FASTA and lines, symbols, their vocabularies, and what is refused or said."""
+"""Tests corpora of sequences: FASTA and lines, symbols, vocabularies, errors and warnings."""
 
 import gzip
 import json
@@ -331,7 +331,7 @@ def test_fasta_is_no_text(tmp_path, name):
 
 
 def test_pairs_are_of_several_parts(tmp_path):
-  """Otherwise every second segment would be of another document, and the objective trivial."""
+  """A sequence has several parts, so that a second segment can follow the first one."""
   rng = np.random.default_rng(0)
   path = tmp_path / "a.txt"
   path.write_text("\n".join("".join(rng.choice([*"ACGT"], 60)) for _ in range(40)))

@@ -1,4 +1,4 @@
-"""Sources of corpora: texts, data sets and artificial lines, names of prepared corpora, and mistakes in configs."""
+"""Tests sources of corpora: texts, data sets, artificial lines, names of prepared corpora, and mistakes in configs."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Documents in every format, and errors for broken files."""
+"""Tests reading documents in every format, and the errors for broken files."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Vocabularies of corpora: they work as BERT's do, they are reproducible, and transformers opens them."""
+"""Tests vocabularies of corpora: they work as BERT's do, they are reproducible, and transformers opens them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A small checkpoint that a test may change."""
+"""Gives tests a small checkpoint that they may change."""
 
 import shutil
 

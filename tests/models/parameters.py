@@ -1,4 +1,4 @@
-"""Names of parameters, as Hugging Face has them."""
+"""Lists parameters under their dotted names, as Hugging Face does."""
 
 import numpy as np
 from flax import nnx

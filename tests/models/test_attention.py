@@ -1,4 +1,4 @@
-"""Tests that fused attention equals the plain one, and of the choice between them."""
+"""Tests that fused attention equals plain attention, and how one of the two is chosen."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Tests of PLUS-TFM: of the conversion of its authors' checkpoint, and of the network against PyTorch."""
+"""Tests PLUS-TFM: the conversion of its authors' checkpoint, and the network against PyTorch."""
 
 import dataclasses
 import pathlib

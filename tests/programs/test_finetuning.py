@@ -43,7 +43,7 @@ def config(mesh=(1, 1, 1), **train):
 
 
 def run(config, num_devices=1, group=slice(0, 1)):
-  """Losses [steps, replicas], the program, and a group's state after NUM_STEPS updates."""
+  """Returns the losses [steps, replicas], the program, and a group's state after NUM_STEPS updates."""
   mesh = make_mesh(*config.mesh.values(), jax.devices()[:num_devices])
   program = Finetuning(make_plan(config), mesh)
   program.groups = [group]  # a CPU would take replicas one by one

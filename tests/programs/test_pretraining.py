@@ -71,7 +71,7 @@ def test_abstract_and_running_inputs_agree(program):
 def test_the_first_process_decides_whether_a_step_is_kept(
   program, first_has_it, tmp_path, monkeypatch
 ):
-  """Another process may see the folder earlier or later; all of them must gather, or none."""
+  """Other processes may see the folder earlier or later, but all of them must gather the weights, or none."""
   gathered = []
 
   def gather(params, tiled):
@@ -89,7 +89,7 @@ def test_the_first_process_decides_whether_a_step_is_kept(
 
 
 def test_what_is_held_out_is_measured_in_batches(program):
-  """By hand: the sums of each batch with its own number, the last one filled up with rows that count for nothing."""
+  """Adds up by hand the sums of each batch with its number; rows that fill up the last batch count for nothing."""
   state = program.start()
   held_out = program._prepared.records("validation", 32).first(40)
   rows = len(held_out["ids"])
@@ -114,7 +114,7 @@ def test_what_is_held_out_is_measured_in_batches(program):
 
 
 def test_a_decoder_of_its_own_is_not_dropped(testdata, tmp_path):
-  """Its table predicts tokens in place of the embeddings, which would give other losses without a word."""
+  """A separate output layer predicts tokens; to use the embeddings instead would change the losses silently."""
   shutil.copytree(testdata / "bert_small", tmp_path / "model")
   fields = json.loads((tmp_path / "model" / "config.json").read_text())
   directory = tmp_path / "model"

@@ -1,4 +1,4 @@
-"""Kept features: the same as made ones, and never those of other files or settings."""
+"""Tests that kept features equal new ones, and are never used for other files or settings."""
 
 import dataclasses
 

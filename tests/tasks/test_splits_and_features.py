@@ -1,4 +1,4 @@
-"""Splits and feature arrays: values worked out by hand."""
+"""Tests splits and arrays of features against values computed by hand."""
 
 import json
 
@@ -21,7 +21,7 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "cat", "##s",
 
 
 def task(parts: dict[str, list[Example]] | list[Example], alphabet=ALPHABET, **changes) -> Task:
-  """A task of two classes."""
+  """Returns a task of two classes."""
   parts = {"all": parts} if isinstance(parts, list) else parts
   fields = {"answer": Class(("no", "yes")), "max_length": 20, **changes}
   return Task("made", alphabet, read=lambda: parts, **fields)

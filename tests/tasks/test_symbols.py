@@ -165,7 +165,7 @@ class TestCase:
     assert "a.csv:3" in caplog.text
 
   def test_letters_that_look_like_others_are_said(self, tmp_path, caplog):
-    """A Cyrillic A and a full-width C; a table of other letters alone means them."""
+    """A warning names a Cyrillic A and a full-width C, but not the letters of a table without ASCII letters."""
     read(written(tmp_path, "sequence,label\nACGT,0\n\u0410\uff23GT,1\n"))
     assert (
       "'\u0410' (cyrillic capital letter a), '\uff23' (fullwidth latin capital letter c)"

@@ -64,7 +64,7 @@ def test_auto_is_identity_for_a_model_of_the_discipline(tokens, symbols, kind):
 
 
 def test_auto_does_not_mind_the_marks_of_word_beginnings():
-  """SentencePiece gives the symbol A the token `▁A`, and pieces are written without the mark."""
+  """With SentencePiece, the symbol A has the token `▁A`, and the parts of words have no such mark."""
   pieces = ["▁A", "▁C", "▁G", "▁T", "#", "AC", "▁ACC", "GTT", "TTA", "GGC", "CAT"]
   vocabulary = make_vocabulary(pieces, 20)
   marked = dataclasses.replace(

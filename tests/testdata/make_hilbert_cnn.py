@@ -21,7 +21,7 @@ LABELS = (0, 2, 1, 0)
 
 
 def draw(name: str, shape: tuple[int, ...]) -> np.ndarray:
-  """A parameter of the network."""
+  """Returns the values of a parameter of the network."""
   values = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape)
   kind = name.rpartition(".")[2]
   if kind == "kernel":

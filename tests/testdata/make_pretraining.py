@@ -2,8 +2,8 @@
 
   pip install -e ".[torch]" && python tests/testdata/make_pretraining.py
 
-Of the checkpoint `families/bert_relu`: the losses and gradients of `BertForPreTraining` on masked pairs of segments,
-and those of the left-to-right `BertLMHeadModel`.
+It holds losses and gradients of the checkpoint `families/bert_relu`: of `BertForPreTraining` on masked pairs of
+segments, and of the left-to-right `BertLMHeadModel`.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ MASK_ID, FIRST_ORDINARY = 4, 5
 
 
 def rows(vocab_size: int) -> dict[str, np.ndarray]:
-  """Rows of two segments, with some tokens hidden: -100 where nothing is predicted, as transformers has it."""
+  """Returns rows of two segments with hidden tokens; labels are -100 where nothing is predicted, as in transformers."""
   rng = np.random.default_rng(3)
   length = max(LENGTHS)
   tokens = np.arange(length)[None] < np.array(LENGTHS)[:, None]

@@ -1,4 +1,4 @@
-"""Small generated files in the formats that the tasks are published in, and a model's directory to read them with."""
+"""Writes small generated files in the published formats of the tasks, and a model's directory to read them with."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ _COMPOSERS = ("Frédéric Chopin", "Franz Liszt", "Joseph Haydn")
 
 
 def write_data(folder: pathlib.Path, samples: int = 40) -> None:
-  """All tasks' files below `folder`, `samples` for each part."""
+  """Writes the files of all tasks below `folder`, with `samples` samples for each part."""
   rng = np.random.default_rng(0)
 
   def letters(alphabet: str, length: int) -> str:
@@ -127,7 +127,7 @@ def _write_midi(path: pathlib.Path, pitches: np.ndarray) -> None:
 
 
 def write_model(folder: pathlib.Path) -> None:
-  """config.json and tokenizer.json of a BERT of 1 x 32 that knows letters and a few words; no weights."""
+  """Writes config.json and tokenizer.json of a BERT of 1 layer x 32 that knows letters and a few words; no weights."""
   folder.mkdir(parents=True, exist_ok=True)
   tokens = [*_SPECIAL, *string.ascii_lowercase, *string.digits, *"+-*.,'", *_WORDS[2:]]
   tokens += [f"w{i}" for i in range(300 - len(tokens))]

@@ -1,4 +1,4 @@
-"""A run of seconds, for tests of whole runs."""
+"""Configures a run of seconds, for tests of whole runs."""
 
 from discipline_jax import defaults
 

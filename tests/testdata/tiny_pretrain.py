@@ -1,4 +1,4 @@
-"""A pre-training of seconds in two phases, for tests of whole runs."""
+"""Configures a pre-training of seconds in two phases, for tests of whole runs."""
 
 from discipline_jax import defaults
 

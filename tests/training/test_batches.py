@@ -1,4 +1,4 @@
-"""The order of samples, and the lengths that batches are padded to."""
+"""Tests the order of samples, and the lengths that batches are padded to."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Checkpoints when the disk is full; that they come back whole is tested with whole runs."""
+"""Tests checkpoints when the disk is full; tests of whole runs check that they are restored."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""The log of a run: what is in it, what stays of it when a run goes on, and a full disk."""
+"""Tests the log of a run: its content, what is left of it when a run resumes, and a full disk."""
 
 import json
 import os

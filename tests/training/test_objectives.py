@@ -1,4 +1,4 @@
-"""Losses and steps of pre-training, against PyTorch (testdata/make_pretraining.py) and the definitions."""
+"""Tests losses and steps of pre-training against PyTorch (testdata/make_pretraining.py) and the definitions."""
 
 import dataclasses
 import json
@@ -127,7 +127,7 @@ def test_left_to_right_as_in_pytorch(golden):
 
 
 def test_left_to_right_sees_nothing_that_follows():
-  """By gradients: the output at a position does not depend on later embeddings."""
+  """Gradients show that the output at a position does not depend on later embeddings."""
   config = dataclasses.replace(SIZES, is_decoder=True)
   encoder = models.Encoder(config, rngs=nnx.Rngs(0))
   ids = jnp.arange(5, 13)[None]

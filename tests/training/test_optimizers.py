@@ -1,4 +1,4 @@
-"""Optimizers and their schedule, against the formulas."""
+"""Tests optimizers and their schedule against the formulas."""
 
 import jax
 import jax.numpy as jnp
