@@ -211,7 +211,7 @@ def transfer(size: str) -> ConfigDict:
   """Returns the config of pre-training on corpora without meaning (Chiang and Lee 2022): MLM, 100,000 updates of 300.
 
   Args:
-    size: 8x512, as there, or 12x768.
+    size: layers x hidden size: `8x512`, as in that paper, or `12x768`.
   """
   sizes = {"8x512": (8, 512, 8), "12x768": (12, 768, 12)}
   if size not in sizes:

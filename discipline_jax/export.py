@@ -177,7 +177,7 @@ def _symbol_ids(
   the run's table.
 
   Args:
-    saved, replica, vocabulary: the run's.
+    saved, replica, vocabulary: the run's model, the replica to export, and the vocabulary.
     special: the special token of each role.
     size: number of rows of the run's table.
   """

@@ -194,8 +194,8 @@ def write_block(
     Counts that can be added up over blocks: `documents`; `sentences`; `tokens`, an array with the frequency of each id;
     for each part and length, for example `train_128`, an array of two: the instances and their tokens; and for each
     length, for example `long_128`, the sentences that were cut because no row has room for them. A corpus of text also
-    has `repeated`, the tokens in sentences that stood before in the block, and `copies`, an array of two: the held-out
-    documents of which training documents of the block are copies, and all held-out ones.
+    has `repeated`, the tokens in sentences that occurred before in the block, and `copies`, an array of two: the
+    held-out documents that training documents of the block copy, and all held-out ones.
 
   Raises:
     UserError: the block has too few documents to hold some out, or to pair them.

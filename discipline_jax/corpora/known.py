@@ -38,7 +38,7 @@ def check_sample(
     block: the first block.
     settings: the settings of the instances.
     vocabulary: the vocabulary of the corpus.
-    source: the model that the vocabulary is of, or None if it was made from the corpus.
+    source: the model that the vocabulary comes from, or None if it was made from the corpus.
 
   Raises:
     UserError: the vocabulary does not know the text. The message names the reason.

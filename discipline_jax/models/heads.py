@@ -57,7 +57,7 @@ class Classifier:
     """Returns the parameters of the model whose outputs are `factor` times as large, plus `offset`.
 
     Args:
-      params: parameters of the model, each with the axes that `factor` has before its own.
+      params: parameters of the model; each has the axes of `factor` before its own axes.
       factor, offset: numbers, or arrays over replicas.
     """
 

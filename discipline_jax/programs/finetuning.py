@@ -122,8 +122,8 @@ class Finetuning:
 
     Args:
       params: parameters of each group of replicas.
-      part: its name.
-      max_examples: the first so many samples of it; -1: all.
+      part: name of the part.
+      max_examples: the most samples to use, the first ones of the part; -1: all.
     """
     plan = self.plan
     params = self.restored(params)

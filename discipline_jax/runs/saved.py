@@ -76,8 +76,8 @@ class Saved:
     """Returns a replica's parameters with the whole embedding table; rows that were not trained are as before training.
 
     Args:
-      replica: its number.
-      checkpoint, config: the run's, see `programs.model.Model`.
+      replica: number of the replica.
+      checkpoint, config: checkpoint and sizes of the run's model, see `programs.model.Model`.
     """
     seed = self.inputs.seeds[replica]
     params, rows, _ = self.weights(seed)

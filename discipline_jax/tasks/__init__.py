@@ -87,7 +87,7 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
 
   Args:
     name: one of the tasks.
-    data_dir: has the folders that the README describes.
+    data_dir: the folder with the files of all tasks, laid out as docs/tasks.md says.
     options: `task` of a config; by default `defaults.finetune().task`.
 
   Raises:

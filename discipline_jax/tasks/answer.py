@@ -184,7 +184,7 @@ class Answer(abc.ABC):
     Args:
       outputs: outputs [samples, ...], not standardised.
       targets: targets of the samples; also the arrays of `scale`, if the loss is to be computed on standardised values.
-      groups: numbers what each sample is a part of.
+      groups: number of the group of each sample.
     """
 
   @property
