@@ -64,9 +64,7 @@ class ModelConfig:
   initializer_range: float = 0.02
   layer_norm_eps: float = 1e-12
   pad_token_id: int = 0
-  embedding_size: int | None = (
-    None  # width of ALBERT's factorised embeddings; None means hidden_size
-  )
+  embedding_size: int | None = None  # ALBERT's factorised embeddings; None means hidden_size
   num_hidden_groups: int | None = None  # ALBERT's groups share weights; None means no sharing
   inner_group_num: int = 1  # number of layers in one of ALBERT's groups
   is_decoder: bool = False  # True for a left-to-right BERT: no position sees a later one
