@@ -1,0 +1,238 @@
+"""Compares runs with the run from scratch on the same task: by task, and over tasks."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discipline_jax import metrics
+from discipline_jax.report import predictions, statistics
+from discipline_jax.report.collect import Collected
+from discipline_jax.report.curves import Curve, updates_until
+from discipline_jax.report.labels import column, is_scratch
+from discipline_jax.report.tree import Run
+
+if TYPE_CHECKING:
+  import pandas as pd
+
+RESAMPLES = 1000
+_SEED = 0  # of the draws: the same report again has the same intervals
+_BY_TASK = (
+  *("run", "against", "discipline", "task", "part", "variant", "metric", "mean", "scratch_mean"),
+  *("seeds", "difference", "low_seeds", "high_seeds", "p_value", "p_adjusted"),
+  *("samples", "low_samples", "high_samples", "updates", "scratch_updates", "remark"),
+)
+_OVER_TASKS = (
+  *("variant", "discipline", "tasks", "difference", "low", "high"),
+  *("probability", "probability_low", "probability_high"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparisons:
+  """The comparisons with scratch.
+
+  Attributes:
+    by_task: a row for each run and test part.
+    over_tasks: a row for each variant that was compared on two tasks or more: of one discipline, and of all.
+    notes: files that could not be used, and runs without anything to compare with, one line each.
+  """
+
+  by_task: "pd.DataFrame"
+  over_tasks: "pd.DataFrame"
+  notes: tuple[str, ...]
+
+
+def compare(collected: Collected, curves: Mapping[str, Mapping[str, Curve]]) -> Comparisons:
+  """Returns the comparisons of all runs with scratch.
+
+  Args:
+    collected: the runs.
+    curves: the curves of each run, by its name and by split.
+  """
+  import pandas as pd
+
+  notes: list[str] = []
+  rows = []
+  runs = [run for run in collected.tree.runs if run.mode == "finetune"]
+  read = functools.cache(lambda name, part: _read(by_name[name], part, notes))
+  by_name = {run.name: run for run in runs}
+  scratch = [run for run in runs if is_scratch(run)]
+  for run in runs:
+    if is_scratch(run) or not scratch:
+      continue
+    baseline = _baseline(run, scratch, collected)
+    if baseline is None:
+      notes.append(f"not compared, no run from scratch on the same task and samples: {run.name}")
+      continue
+    updates = _updates(curves.get(run.name, {}), curves.get(baseline.name, {}))
+    for part in run.parts[1:]:
+      pair = read(run.name, part), read(baseline.name, part)
+      names = collected.names[run.name]
+      rows.append(
+        {
+          "run": run.name,
+          "against": baseline.name,
+          "discipline": names.discipline,
+          "task": column(run, part),
+          "part": part,
+          "variant": names.variant,
+          **_over_seeds(run, baseline, part),
+          **_over_samples(run, pair),
+          **updates,
+          "remark": _remark(run, baseline),
+        }
+      )
+  by_task = pd.DataFrame(rows, columns=list(_BY_TASK))
+  by_task["p_adjusted"] = statistics.adjusted_p_values(by_task["p_value"].to_numpy(np.float64))
+  by_task = by_task.astype(dict.fromkeys(("samples", "updates", "scratch_updates"), "Int64"))
+  over_tasks = pd.DataFrame(_over_tasks(by_task, by_name), columns=list(_OVER_TASKS))
+  return Comparisons(by_task, over_tasks, tuple(dict.fromkeys(notes)))
+
+
+def _baseline(run: Run, scratch: list[Run], collected: Collected) -> Run | None:
+  """Returns the run from scratch on the same task and training samples that is most like a run.
+
+  First counts the network, then the setting, then the seeds, then the order of the study.
+  """
+  labels = {name: one.labels for name, one in collected.names.items()}
+  alike = [
+    one
+    for one in scratch
+    if column(one, "test") == column(run, "test")
+    and one.result["metric"] == run.result["metric"]
+    and labels[one.name].get("fraction") == labels[run.name].get("fraction")
+  ]
+
+  def likeness(one: Run) -> tuple[bool, bool, int]:
+    return (
+      one.result.get("network") == run.result.get("network"),
+      labels[one.name].get("setting") == labels[run.name].get("setting"),
+      len(set(one.seeds or ()) & set(run.seeds or ())),
+    )
+
+  return max(alike, key=likeness, default=None)
+
+
+def _shared(run: Run, other: Run, part: str) -> tuple[list[int], list[float], list[float]]:
+  """Returns the seeds that two runs share, and the scores of both."""
+  ours, theirs = (
+    dict(zip(one.seeds or (), one.result[part]["runs"], strict=False)) for one in (run, other)
+  )
+  seeds = [seed for seed in ours if seed in theirs]
+  return seeds, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
+
+
+def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
+  """Returns the difference and, from two shared seeds on, Student's interval and p-value."""
+  seeds, ours, theirs = _shared(run, baseline, part)
+  means = {
+    "metric": run.result["metric"],
+    "mean": run.result[part]["mean"],
+    "scratch_mean": baseline.result[part]["mean"],
+    "seeds": seeds,
+  }
+  if len(seeds) < 2:
+    return {**means, "difference": means["mean"] - means["scratch_mean"], "p_value": math.nan}
+  difference, low, high = statistics.paired_interval(ours, theirs)
+  return {
+    **means,
+    "difference": difference,
+    "low_seeds": low,
+    "high_seeds": high,
+    "p_value": statistics.paired_p_value(ours, theirs),
+  }
+
+
+def _over_samples(
+  run: Run, pair: tuple[predictions.Scored | None, predictions.Scored | None]
+) -> dict[str, Any]:
+  """Returns the interval of the difference over scored samples, if both runs kept what they predicted."""
+  own, other = pair
+  found = None if own is None or other is None else predictions.paired(own, other)
+  if found is None or found[0].units.shape[1] < 2:
+    return {}
+  scored, theirs = found
+  _, low, high = statistics.paired_bootstrap(
+    functools.partial(metrics.resampled, run.result["metric"]),
+    scored.labels,
+    scored.predicted,
+    theirs,
+    resamples=RESAMPLES,
+    seed=_SEED,
+    units=scored.units,
+  )
+  return {
+    "samples": len(np.unique(scored.units)),
+    "low_samples": low,
+    "high_samples": high,
+  }
+
+
+def _read(run: Run, part: str, notes: list[str]) -> predictions.Scored | None:
+  try:
+    return predictions.read(run, part)
+  except ValueError as error:
+    notes.append(f"{error}; left out")
+    return None
+
+
+def _updates(ours: Mapping[str, Curve], theirs: Mapping[str, Curve]) -> dict[str, int | None]:
+  """Returns after how many updates a run has scratch's best validation score, and after how many scratch has it."""
+  if "validation" not in ours or "validation" not in theirs:
+    return {}
+  best = float(theirs["validation"].mean.max())
+  return {
+    "updates": updates_until(ours["validation"], best),
+    "scratch_updates": updates_until(theirs["validation"], best),
+  }
+
+
+def _remark(run: Run, baseline: Run) -> str:
+  """Returns what makes the comparison less fair than it looks."""
+  remarks = [
+    f"{name} differs"
+    for name in ("network", "device", "versions")
+    if run.result.get(name) != baseline.result.get(name)
+  ]
+  remarks += [f"{one.name} collapsed" for one in (run, baseline) if one.result.get("collapsed")]
+  return ", ".join(remarks)
+
+
+def _over_tasks(by_task: "pd.DataFrame", runs: Mapping[str, Run]) -> list[dict[str, Any]]:
+  """Returns the means over tasks, for each variant: within disciplines, then over all of them."""
+  rows = []
+  for variant in by_task["variant"].unique():
+    own = by_task[by_task["variant"] == variant]
+    disciplines = list(own["discipline"].unique())
+    groups = [(name, own[own["discipline"] == name]) for name in disciplines]
+    if len(disciplines) > 1:
+      groups.append(("all", own))
+    for name, group in groups:
+      pairs = [
+        _shared(runs[row.run], runs[row.against], row.part)
+        for row in group.itertuples()
+        if len(row.seeds) > 1
+      ]
+      if len(pairs) > 1:
+        rows.append({"variant": variant, "discipline": name, "tasks": len(pairs), **_means(pairs)})
+  return rows
+
+
+def _means(pairs: list[tuple[list[int], list[float], list[float]]]) -> dict[str, float]:
+  ours, theirs = ([np.array(one[i]) for one in pairs] for i in (1, 2))
+  differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+  draw = {"resamples": RESAMPLES, "seed": _SEED}
+  difference, low, high = statistics.task_interval(differences, **draw)
+  probability, least, most = statistics.probability_of_improvement(ours, theirs, **draw)
+  return {
+    "difference": difference,
+    "low": low,
+    "high": high,
+    "probability": probability,
+    "probability_low": least,
+    "probability_high": most,
+  }
