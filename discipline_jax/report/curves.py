@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from discipline_jax.report.tree import Run
 
 _POINTS = (
   60  # of a curve in a figure: more than that are not seen, and a page of 500 runs must stay small
@@ -38,6 +40,25 @@ class Curve:
     counts = np.diff([*starts, len(self.steps)])
     means = np.add.reduceat(self.values, starts, axis=1) / counts
     return Curve(self.steps[starts + counts - 1], means)
+
+
+def read_all(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Curve]], list[str]]:
+  """Returns the curves of each run by its name and by split, and a line about each log that cannot be read.
+
+  Those of training are losses; those of validation are losses of a pre-training, and scores of a fine-tuning.
+  """
+  curves, notes = {}, []
+  for run in runs:
+    keys = {"train": "loss", "validation": run.result.get("metric", "loss")}
+    try:
+      curves[run.name] = read(run.path / "metrics.jsonl", keys)
+    except ValueError as error:
+      notes.append(f"{error}; its curves are left out")
+    except OSError as error:
+      notes.append(
+        f"no log ({error.strerror}), {run.path / 'metrics.jsonl'}; its curves are left out"
+      )
+  return curves, notes
 
 
 def read(path: pathlib.Path, keys: Mapping[str, str]) -> dict[str, Curve]:

@@ -106,7 +106,9 @@ def paired_bootstrap(
     return np.mean(each, axis=0)
 
   whole = float(difference(index, axis=-1)[0])
-  return whole, *_percentiles([index] * (1 if is_shared else len(labels)), difference, resamples, seed)  # fmt: skip
+  return whole, *_percentiles(
+    [index] * (1 if is_shared else len(labels)), difference, resamples, seed
+  )
 
 
 def task_interval(
