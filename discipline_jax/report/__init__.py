@@ -14,7 +14,7 @@ def write(folder: pathlib.Path) -> pathlib.Path:
   Raises:
     UserError: no folder, or no finished run in it.
   """
-  # Imported here, because the modules of a package import the package, and pandas takes half a second.
+  # Imported here, because pandas, matplotlib and Jinja2 take a second, and only a report needs them.
   from discipline_jax.files.whole_files import whole_file
   from discipline_jax.report.output import make
 

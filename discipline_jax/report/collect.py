@@ -3,16 +3,14 @@
 import dataclasses
 import pathlib
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from discipline_jax.report import paper
 from discipline_jax.report.labels import Names, column, name_runs, paper_split
 from discipline_jax.report.tree import Run, Tree, read
-
-if TYPE_CHECKING:
-  import pandas as pd
 
 _LABELS = ("version", "table", "model", "setting", "step", "corpus", "fraction")
 _SCORES = (
@@ -68,11 +66,11 @@ class Collected:
 
   tree: Tree
   names: dict[str, Names]
-  rows: "pd.DataFrame"
+  rows: pd.DataFrame
   notes: tuple[str, ...]
 
 
-def collect(folder: pathlib.Path) -> "pd.DataFrame":
+def collect(folder: pathlib.Path) -> pd.DataFrame:
   """Returns the scores of all finished runs below a folder, a row for each run and part.
 
   `docs/reports.md` says what each column is. The order is that of the study, then of names.
@@ -85,8 +83,6 @@ def collect(folder: pathlib.Path) -> "pd.DataFrame":
 
 def collect_tree(tree: Tree) -> Collected:
   """Returns the table of a tree's runs, with their names and what is noteworthy."""
-  import pandas as pd  # takes half a second
-
   names = name_runs(tree.runs)
   rows = []
   for run in tree.runs:

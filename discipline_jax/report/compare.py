@@ -4,9 +4,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from discipline_jax import metrics
 from discipline_jax.report import predictions, statistics
@@ -14,9 +15,6 @@ from discipline_jax.report.collect import Collected
 from discipline_jax.report.curves import Curve, updates_until
 from discipline_jax.report.labels import column, is_scratch
 from discipline_jax.report.tree import Run
-
-if TYPE_CHECKING:
-  import pandas as pd
 
 RESAMPLES = 1000
 _SEED = 0  # of the draws: the same report again has the same intervals
@@ -41,8 +39,8 @@ class Comparisons:
     notes: files that could not be used, and runs without anything to compare with, one line each.
   """
 
-  by_task: "pd.DataFrame"
-  over_tasks: "pd.DataFrame"
+  by_task: pd.DataFrame
+  over_tasks: pd.DataFrame
   notes: tuple[str, ...]
 
 
@@ -53,8 +51,6 @@ def compare(collected: Collected, curves: Mapping[str, Mapping[str, Curve]]) -> 
     collected: the runs.
     curves: the curves of each run, by its name and by split.
   """
-  import pandas as pd
-
   notes: list[str] = []
   rows = []
   runs = [run for run in collected.tree.runs if run.mode == "finetune"]
@@ -202,7 +198,7 @@ def _remark(run: Run, baseline: Run) -> str:
   return ", ".join(remarks)
 
 
-def _over_tasks(by_task: "pd.DataFrame", runs: Mapping[str, Run]) -> list[dict[str, Any]]:
+def _over_tasks(by_task: pd.DataFrame, runs: Mapping[str, Run]) -> list[dict[str, Any]]:
   """Returns the means over tasks, for each variant: within disciplines, then over all of them."""
   rows = []
   for variant in by_task["variant"].unique():

@@ -9,18 +9,18 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from discipline_jax.report.collect import Collected
 from discipline_jax.report.curves import Curve
 from discipline_jax.report.labels import column
 from discipline_jax.report.tables import AVERAGE, Table
-
-if TYPE_CHECKING:
-  from matplotlib.axes import Axes
-  from matplotlib.figure import Figure
 
 _INK = "#0a0b0c"  # of lines and text; in the page it becomes the colour of the text around it
 _WIDTH, _HEIGHT = 4.4, 3.1  # inches of a panel, which a phone can show
@@ -40,7 +40,7 @@ class Panel:
   """
 
   title: str
-  draw: "Callable[[Axes], None]"
+  draw: Callable[[Axes], None]
   height: float = _HEIGHT
   variants: tuple[str, ...] = ()
 
@@ -66,8 +66,8 @@ def bars(tables: Sequence[Table]) -> list[Panel]:
   return panels
 
 
-def _bars_of(cells: Sequence[tuple[str, Any]]) -> "Callable[[Axes], None]":
-  def draw(axes: "Axes") -> None:
+def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
+  def draw(axes: Axes) -> None:
     places = np.arange(len(cells))
     means = [cell.mean for _, cell in cells]
     deviations = [cell.std or 0 for _, cell in cells]
@@ -116,8 +116,8 @@ def curves(
 
 def _curves_of(
   lines: Mapping[str, Curve], label: str, number: int, colours: Mapping[str, int]
-) -> "Callable[[Axes], None]":
-  def draw(axes: "Axes") -> None:
+) -> Callable[[Axes], None]:
+  def draw(axes: Axes) -> None:
     for variant, curve in lines.items():
       index = colours[variant]
       style = {"color": f"C{index % 10}", "linestyle": _STYLES[index // 10 % len(_STYLES)]}
@@ -159,8 +159,8 @@ def kept_steps(collected: Collected) -> list[Panel]:
 
 def _steps_of(
   series: Mapping[str, Sequence[Any]], scratch: Sequence[Any]
-) -> "Callable[[Axes], None]":
-  def draw(axes: "Axes") -> None:
+) -> Callable[[Axes], None]:
+  def draw(axes: Axes) -> None:
     steps = sorted({int(row.step) for one in series.values() for row in one})
     place = {step: i for i, step in enumerate(steps)}  # evenly: they are powers, and often 0
     for name, rows in series.items():
@@ -181,7 +181,7 @@ def _steps_of(
   return draw
 
 
-def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> "Figure":
+def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> Figure:
   """Returns all panels in one figure, with a legend below them.
 
   Args:
@@ -203,8 +203,6 @@ def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> "Figure":
         panel.draw(axes)
         axes.set_title(_plain(panel.title))
     if shown:
-      from matplotlib.lines import Line2D
-
       handles = [
         Line2D([], [], color=f"C{i % 10}", linestyle=_STYLES[i // 10 % len(_STYLES)])
         for i in shown.values()
@@ -213,7 +211,7 @@ def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> "Figure":
   return figure
 
 
-def save(figure: "Figure", file: IO[bytes], form: str) -> None:
+def save(figure: Figure, file: IO[bytes], form: str) -> None:
   """Writes a figure as png or svg, the same bytes each time."""
   with _style():
     metadata = {"Date": None} if form == "svg" else {}
@@ -244,15 +242,11 @@ def _cut(attribute: re.Match) -> str:
   return re.sub(r"(\d+\.\d\d)\d+", r"\1", attribute[0])
 
 
-def _new_figure(width: float, height: float) -> "Figure":
-  from matplotlib.figure import Figure  # takes half a second
-
+def _new_figure(width: float, height: float) -> Figure:
   return Figure(figsize=(width, height), layout="constrained")
 
 
 def _style() -> Any:
-  import matplotlib
-
   ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
   return matplotlib.rc_context(
     {

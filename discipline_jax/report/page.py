@@ -4,6 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jinja2
+import markupsafe
+from matplotlib.colors import to_hex
+
 from discipline_jax.report import figures, text
 from discipline_jax.report.collect import Collected, link
 from discipline_jax.report.compare import RESAMPLES, Comparisons
@@ -37,8 +41,6 @@ class Content:
 
 def render(content: Content) -> str:
   """Returns the page. All text that comes from files is escaped."""
-  import jinja2  # only a report needs it
-
   environment = jinja2.Environment(
     loader=jinja2.PackageLoader("discipline_jax.report", "templates"),
     autoescape=True,
@@ -67,14 +69,10 @@ def render(content: Content) -> str:
 
 def _picture(panel: figures.Panel, prefix: str) -> tuple[str, Any]:
   """Returns the title of a panel, and the panel as SVG, in which matplotlib has escaped all text."""
-  import markupsafe
-
   return panel.title, markupsafe.Markup(figures.inline_svg(panel, prefix))
 
 
 def _switch(name: str, index: int) -> dict[str, Any]:
-  from matplotlib.colors import to_hex
-
   dash = _DASHES[index // 10 % len(_DASHES)]
   return {"name": name, "index": index, "colour": to_hex(f"C{index % 10}"), "dash": dash}
 

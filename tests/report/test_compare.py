@@ -70,7 +70,10 @@ def test_samples_in_another_order_are_laid_side_by_side(splice):
     found[f"test.{name}"] = found[f"test.{name}"][:, order]
   np.savez(splice / "scratch" / "predictions.npz", **found)
   row = compared(splice).by_task.iloc[0]
-  assert (row["low_samples"], row["high_samples"]) == (expected["low_samples"], expected["high_samples"])  # fmt: skip
+  assert (row["low_samples"], row["high_samples"]) == (
+    expected["low_samples"],
+    expected["high_samples"],
+  )
 
 
 def test_only_shared_seeds_are_paired(splice):
@@ -226,7 +229,9 @@ def test_over_tasks_and_the_number_of_tests(tmp_path):
     )
     draw = {"resamples": RESAMPLES, "seed": 0}
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    assert (row.difference, row.low, row.high) == pytest.approx(statistics.task_interval(differences, **draw))  # fmt: skip
+    assert (row.difference, row.low, row.high) == pytest.approx(
+      statistics.task_interval(differences, **draw)
+    )
     assert (row.probability, row.probability_low, row.probability_high) == pytest.approx(
       statistics.probability_of_improvement(ours, theirs, **draw)
     )

@@ -118,7 +118,9 @@ def test_curves_have_switches(study):
 
 
 def test_text_from_files_is_escaped(study):
-  files = {name: (study / "report" / name).read_text() for name in ("index.html", "table.md", "table.tex")}  # fmt: skip
+  files = {
+    name: (study / "report" / name).read_text() for name in ("index.html", "table.md", "table.tex")
+  }
   assert "<img" not in files["index.html"]
   assert "onerror" in files["index.html"]
   assert "\n" not in re.search(r".*onerror.*", files["table.md"])[0]
@@ -164,7 +166,9 @@ def test_jax_is_not_imported(study):
     "import pathlib, sys; from discipline_jax import report; report.write(pathlib.Path(sys.argv[1]));"
     " print(*sorted(sys.modules))"
   )
-  result = subprocess.run([sys.executable, "-c", code, study], capture_output=True, text=True, check=True)  # fmt: skip
+  result = subprocess.run(
+    [sys.executable, "-c", code, study], capture_output=True, text=True, check=True
+  )
   loaded = set(result.stdout.split())
   assert "discipline_jax.report.page" in loaded
   assert not loaded & {"jax", "flax", "transformers", "tensorboardX"}
