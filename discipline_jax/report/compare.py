@@ -125,22 +125,20 @@ def _shared(run: Run, other: Run, part: str) -> tuple[list[int], list[float], li
 def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
   """Returns the difference and, from two shared seeds on, Student's interval and p-value."""
   seeds, ours, theirs = _shared(run, baseline, part)
-  means = {
+  found = {
     "metric": run.result["metric"],
     "mean": run.result[part]["mean"],
     "scratch_mean": baseline.result[part]["mean"],
     "seeds": seeds,
+    "difference": float(np.mean(ours) - np.mean(theirs))
+    if seeds
+    else run.result[part]["mean"] - baseline.result[part]["mean"],
+    "p_value": math.nan,
   }
-  if len(seeds) < 2:
-    return {**means, "difference": means["mean"] - means["scratch_mean"], "p_value": math.nan}
-  difference, low, high = statistics.paired_interval(ours, theirs)
-  return {
-    **means,
-    "difference": difference,
-    "low_seeds": low,
-    "high_seeds": high,
-    "p_value": statistics.paired_p_value(ours, theirs),
-  }
+  if len(seeds) > 1:
+    _, found["low_seeds"], found["high_seeds"] = statistics.paired_interval(ours, theirs)
+    found["p_value"] = statistics.paired_p_value(ours, theirs)
+  return found
 
 
 def _over_samples(

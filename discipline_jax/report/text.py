@@ -1,7 +1,7 @@
 """Writes tables as Markdown and LaTeX."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,16 @@ def markdown(
   blocks = ["Scores are times 100: mean ± standard deviation (runs); the best of a column is bold."]
   for table in tables:
     header = ["model", *(f"{task}, {metric}" for task, metric in table.columns)]
-    rows = [[variant, *map(_markdown_cell, cells)] for variant, cells in table.rows]
-    blocks += [f"## {table.title}", "\n".join(_markdown_lines(header, rows))]
+    rows = [[_escaped(variant), *map(_markdown_cell, cells)] for variant, cells in table.rows]
+    blocks += [f"## {table.title}", _markdown_table(header, rows)]
   for title, frame in (
     ("Against scratch, by task", comparisons.by_task),
     ("Against scratch, over tasks", comparisons.over_tasks),
   ):
     if len(frame):
       header, rows = comparison_rows(frame)
-      blocks += [f"## {title}", "\n".join(_markdown_lines(header, rows))]
+      escaped = [list(map(_escaped, row)) for row in rows]
+      blocks += [f"## {title}", _markdown_table(header, escaped)]
   missing = [": ".join(filter(None, [one.name, one.state, one.reason])) for one in unfinished]
   if notes or missing:
     blocks += ["## Notes", "\n".join(f"- {_escaped(note)}" for note in (*notes, *missing))]
@@ -111,10 +112,10 @@ def _markdown_cell(cell: Cell | None) -> str:
   return _plain_cell(cell).replace(cell.text, bold, 1) if cell.is_best else _plain_cell(cell)
 
 
-def _markdown_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-  for row in (header, ["---"] * len(header), *rows):
-    cells = row if row is header or row[0] == "---" else [_escaped(row[0]), *row[1:]]
-    yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+  """Returns a table of cells that are Markdown themselves."""
+  lines = [list(map(_escaped, header)), ["---"] * len(header), *rows]
+  return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _escaped(text: str) -> str:
