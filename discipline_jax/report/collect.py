@@ -35,6 +35,8 @@ _PROVENANCE = (
   "identity",
   "seconds",
 )
+_WHOLE = ("step", "samples")  # and may be missing
+_FLOATS = ("mean", "std", "low", "high", "constant", "balanced_accuracy", *_PAPER[:2], "difference")
 COLUMNS = (
   *(
     "run",
@@ -94,7 +96,9 @@ def collect_tree(tree: Tree) -> Collected:
   notes = [*tree.notes, *_doubts(tree.runs)]
   if unknown:
     notes.append(f"no number of the paper for: {', '.join(unknown)}, which it does not have")
-  table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"step": "Int64", "samples": "Int64"})
+  table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(
+    dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_FLOATS, "float64")
+  )
   return Collected(tree, names, table, tuple(notes))
 
 

@@ -23,6 +23,8 @@ _BY_TASK = (
   *("seeds", "difference", "low_seeds", "high_seeds", "p_value", "p_adjusted"),
   *("samples", "low_samples", "high_samples", "updates", "scratch_updates", "remark"),
 )
+_WHOLE = ("samples", "updates", "scratch_updates")  # and may be missing
+_FLOATS = ("low_seeds", "high_seeds", "p_value", "low_samples", "high_samples")
 _OVER_TASKS = (
   *("variant", "discipline", "tasks", "difference", "low", "high"),
   *("probability", "probability_low", "probability_high"),
@@ -84,7 +86,7 @@ def compare(collected: Collected, curves: Mapping[str, Mapping[str, Curve]]) -> 
       )
   by_task = pd.DataFrame(rows, columns=list(_BY_TASK))
   by_task["p_adjusted"] = statistics.adjusted_p_values(by_task["p_value"].to_numpy(np.float64))
-  by_task = by_task.astype(dict.fromkeys(("samples", "updates", "scratch_updates"), "Int64"))
+  by_task = by_task.astype(dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_FLOATS, "float64"))
   over_tasks = pd.DataFrame(_over_tasks(by_task, by_name), columns=list(_OVER_TASKS))
   return Comparisons(by_task, over_tasks, tuple(dict.fromkeys(notes)))
 

@@ -122,7 +122,7 @@ def _cell(row: Any) -> Cell:
     row.replicas,
     number,
     row.run,
-    ("collapsed",) if row.collapsed is True else (),
+    ("collapsed",) if row.collapsed else (),
   )
 
 

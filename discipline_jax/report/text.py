@@ -1,5 +1,6 @@
 """Writes tables as Markdown and LaTeX."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +81,7 @@ def comparison_rows(frame: Any) -> tuple[list[str], list[list[str]]]:
       f"{row.difference:+.1f}",
       str(len(row.seeds)),
       _ends(row.low_seeds, row.high_seeds),
-      NOTHING if row.p_adjusted != row.p_adjusted else f"{row.p_adjusted:.3f}",
+      NOTHING if math.isnan(row.p_adjusted) else f"{row.p_adjusted:.3f}",
       _whole(row.samples),
       _ends(row.low_samples, row.high_samples),
       _updates(row),
@@ -91,7 +92,7 @@ def comparison_rows(frame: Any) -> tuple[list[str], list[list[str]]]:
 
 
 def _ends(low: float, high: float) -> str:
-  return NOTHING if low is None or low != low else f"{low:+.1f} to {high:+.1f}"
+  return NOTHING if math.isnan(low) else f"{low:+.1f} to {high:+.1f}"
 
 
 def _whole(value: Any) -> str:
