@@ -1,6 +1,7 @@
 """Lays scores out as the paper does: a table for each discipline, a row for each model, a column for each task."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,10 +112,9 @@ def _table(discipline: str, part: str, rows: Any, collected: Collected) -> Table
 
 
 def _cell(row: Any) -> Cell:
-  has_paper = row.paper_source is not None and row.paper_mean == row.paper_mean
   number = None
-  if has_paper:
-    std = None if row.paper_std is None or row.paper_std != row.paper_std else row.paper_std
+  if not math.isnan(row.paper_mean):
+    std = None if math.isnan(row.paper_std) else row.paper_std
     number = paper.Number(row.paper_mean, std, row.paper_source)
   return Cell(
     row.mean,
