@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -211,11 +211,12 @@ def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> Figure:
   return figure
 
 
-def save(figure: Figure, file: IO[bytes], form: str) -> None:
-  """Writes a figure as png or svg, the same bytes each time."""
+def picture(figure: Figure, form: str) -> bytes:
+  """Returns the figure as a png or svg file, the same bytes each time."""
+  file = io.BytesIO()
   with _style():
-    metadata = {"Date": None} if form == "svg" else {}
-    figure.savefig(file, format=form, dpi=150, metadata=metadata)
+    figure.savefig(file, format=form, dpi=150, metadata={"Date": None} if form == "svg" else {})
+  return file.getvalue()
 
 
 def inline_svg(panel: Panel, prefix: str) -> str:

@@ -1,6 +1,5 @@
 """Makes the content of every file of a report."""
 
-import io
 import pathlib
 
 from discipline_jax.report import figures, text
@@ -41,15 +40,11 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
     "index.html": render(content),
   }
   pictures = {
-    f"{name}.{form}": _picture(drawn, colours if name == "curves" else {}, form)
+    f"{name}.{form}": figures.picture(
+      figures.draw(drawn, colours if name == "curves" else {}), form
+    )
     for name, drawn in panels.items()
     if drawn
     for form in ("png", "svg")
   }
   return {name: one.encode() for name, one in files.items()} | pictures
-
-
-def _picture(panels: list[figures.Panel], legend: dict[str, int], form: str) -> bytes:
-  file = io.BytesIO()
-  figures.save(figures.draw(panels, legend), file, form)
-  return file.getvalue()

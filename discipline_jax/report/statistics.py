@@ -112,7 +112,7 @@ def paired_bootstrap(
 
 
 def task_interval(
-  differences: Sequence[Float[np.ndarray, " seeds"]], *, resamples: int, seed: int
+  differences: Sequence[Float[np.ndarray, " _"]], *, resamples: int, seed: int
 ) -> tuple[float, float, float]:
   """Returns the mean over tasks of the mean difference, and the ends of its 95% interval by the stratified bootstrap.
 
@@ -129,15 +129,15 @@ def task_interval(
   _check_tasks(differences)
 
   def mean(*drawn: np.ndarray, axis: int) -> np.ndarray:
-    return np.mean([one.mean(axis) for one in drawn], axis=0)
+    return np.asarray(np.mean([one.mean(axis) for one in drawn], axis=0))
 
   whole = float(mean(*differences, axis=-1))
   return whole, *_percentiles(differences, mean, resamples, seed)
 
 
 def probability_of_improvement(
-  a: Sequence[Float[np.ndarray, " seeds"]],
-  b: Sequence[Float[np.ndarray, " other_seeds"]],
+  a: Sequence[Float[np.ndarray, " _"]],
+  b: Sequence[Float[np.ndarray, " _"]],
   *,
   resamples: int,
   seed: int,
@@ -162,7 +162,7 @@ def probability_of_improvement(
     del axis  # the last one
     pairs = zip(drawn[: len(a)], drawn[len(a) :], strict=True)
     each = [np.sign(x[..., :, None] - y[..., None, :]).mean((-2, -1)) for x, y in pairs]
-    return (1 + np.mean(each, axis=0)) / 2
+    return np.asarray((1 + np.mean(each, axis=0)) / 2)
 
   data = [*a, *b]
   return float(probability(*data, axis=-1)), *_percentiles(data, probability, resamples, seed)

@@ -41,7 +41,7 @@ def test_splice_with_minilm():
   """RESULTS.md: +10.3 ± 10.2 from these three seeds."""
   difference, low, high = paired_interval([96.875, 97.5, 94.6875], [90.9375, 83.4375, 83.75])
   assert difference == pytest.approx(10.3125)
-  assert (high - low) / 2 == pytest.approx(10.24, abs=0.01)
+  assert (high - low) / 2 == pytest.approx(10.18, abs=0.01)
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([], [])])
