@@ -11,9 +11,8 @@ from jaxtyping import Float, Int
 
 from discipline_jax.report.tree import Run
 
-_POINTS = (
-  60  # of a curve in a figure: more than that are not seen, and a page of 500 runs must stay small
-)
+# Of a curve in a figure: more are not seen, and a page of 500 runs must stay small.
+_POINTS = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Curve:
     return self.values.mean(0)
 
   def thinned(self) -> "Curve":
-    """Returns a curve of at most 60 points, each the mean of neighbouring ones."""
+    """Returns a curve of at most 50 points, each the mean of neighbouring ones."""
     size = -(-len(self.steps) // _POINTS)
     starts = np.arange(0, len(self.steps), size)
     counts = np.diff([*starts, len(self.steps)])

@@ -5,7 +5,6 @@ A figure is a list of panels. In a file all panels stand in one picture; in the 
 
 import dataclasses
 import io
-import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -23,9 +24,24 @@ from discipline_jax.report.labels import column
 from discipline_jax.report.tables import AVERAGE, Table
 
 _INK = "#0a0b0c"  # of lines and text; in the page it becomes the colour of the text around it
-_WIDTH, _HEIGHT = 4.4, 3.1  # inches of a panel, which a phone can show
+_WIDTH, _HEIGHT = 4.4, 2.9  # inches of a panel, which a phone can show
 _COLUMNS = 3
 _STYLES = ("-", "--", ":", "-.")
+_MARGIN, _BELOW, _TITLE = 0.68, 0.46, 0.3  # inches left of and below axes, and for a title above
+_LONGEST_LABEL = 34  # characters beside a bar
+_STYLE = {
+  **dict.fromkeys(
+    ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK
+  ),
+  "svg.fonttype": "none",
+  "svg.hashsalt": "report",
+  "font.size": 9,
+  "axes.titlesize": 10,
+  "axes.spines.top": False,
+  "axes.spines.right": False,
+  "legend.framealpha": 0,
+  "legend.fontsize": 8,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +51,15 @@ class Panel:
   Attributes:
     title: stands above it.
     draw: draws it.
-    height: in inches.
+    height: in inches, without the title.
+    margin: left of the axes, in inches.
     variants: names of what it shows, which can be switched off in the page.
   """
 
   title: str
   draw: Callable[[Axes], None]
   height: float = _HEIGHT
+  margin: float = _MARGIN
   variants: tuple[str, ...] = ()
 
 
@@ -62,7 +80,8 @@ def bars(tables: Sequence[Table]) -> list[Panel]:
     for i in shown:
       cells = [(variant, row[i]) for variant, row in table.rows if row[i] is not None]
       title = f"{table.discipline}: {', '.join(table.columns[i])}"
-      panels.append(Panel(title, _bars_of(cells), 1.0 + 0.34 * len(cells)))
+      widest = max(len(_short(variant)) for variant, _ in cells)
+      panels.append(Panel(title, _bars_of(cells), 0.75 + 0.26 * len(cells), 0.25 + 0.066 * widest))
   return panels
 
 
@@ -79,7 +98,7 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
     for place, mean in zip(places, means, strict=True):
       offset = {"xytext": (3, 0), "textcoords": "offset points"}
       axes.annotate(f"{mean:.1f}", (0, place), va="center", color="white", **offset)
-    axes.set_yticks(places, [_plain(variant) for variant, _ in cells])
+    axes.set_yticks(places, [_plain(_short(variant)) for variant, _ in cells])
     axes.set(xlabel="score", xlim=(min(0, *means), None))
     axes.invert_yaxis()
 
@@ -120,7 +139,7 @@ def _curves_of(
   def draw(axes: Axes) -> None:
     for variant, curve in lines.items():
       index = colours[variant]
-      style = {"color": f"C{index % 10}", "linestyle": _STYLES[index // 10 % len(_STYLES)]}
+      style = _line_style(index)
       (line,) = axes.plot(curve.steps, curve.mean, linewidth=1.4, **style)
       line.set_gid(f"curve-{index}-{number}-line")
       if len(curve.steps) == 1:
@@ -181,8 +200,8 @@ def _steps_of(
   return draw
 
 
-def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> Figure:
-  """Returns all panels in one figure, with a legend below them.
+def pictures(panels: Sequence[Panel], legend: Mapping[str, int]) -> dict[str, bytes]:
+  """Returns all panels in one picture with a legend below them, as `png` and `svg`, the same bytes each time.
 
   Args:
     panels: one or more.
@@ -190,46 +209,33 @@ def draw(panels: Sequence[Panel], legend: Mapping[str, int]) -> Figure:
   """
   columns = min(_COLUMNS, len(panels))
   rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-  heights = [max(panel.height for panel in row) for row in rows]
+  heights = [_TITLE + max(panel.height for panel in row) for row in rows]
   shown = {name: i for name, i in legend.items() if any(name in one.variants for one in panels)}
-  lines = math.ceil(len(shown) / columns)
-  with _style():
-    figure = _new_figure(_WIDTH * columns, sum(heights) + 0.25 * lines + 0.1)
-    grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
-    for axes, panel in itertools.zip_longest(grid.flat, panels):
-      if panel is None:
-        axes.set_axis_off()
-      else:
-        panel.draw(axes)
-        axes.set_title(_plain(panel.title))
+  below = 0.22 * math.ceil(len(shown) / columns)
+  with matplotlib.rc_context(_STYLE):
+    figure = Figure(figsize=(_WIDTH * columns, sum(heights) + below), dpi=150)
+    top = sum(heights) + below
+    for row, height in zip(rows, heights, strict=True):
+      for i, panel in enumerate(row):
+        _place(figure, panel, i * _WIDTH, top - _TITLE).set_title(_plain(panel.title))
+      top -= height
     if shown:
-      handles = [
-        Line2D([], [], color=f"C{i % 10}", linestyle=_STYLES[i // 10 % len(_STYLES)])
-        for i in shown.values()
-      ]
-      figure.legend(handles, map(_plain, shown), loc="outside lower center", ncols=columns)
-  return figure
-
-
-def picture(figure: Figure, form: str) -> bytes:
-  """Returns the figure as a png or svg file, the same bytes each time."""
-  file = io.BytesIO()
-  with _style():
-    figure.savefig(file, format=form, dpi=150, metadata={"Date": None} if form == "svg" else {})
-  return file.getvalue()
+      handles = [Line2D([], [], **_line_style(i)) for i in shown.values()]
+      figure.legend(handles, map(_plain, shown), loc="lower center", ncols=columns)
+    return {"png": _png(figure), "svg": _svg(figure).encode()}
 
 
 def inline_svg(panel: Panel, prefix: str) -> str:
   """Returns a panel as an SVG element whose ids begin with `prefix`, but for those of curves.
 
-  Text stays text, in the colour of the page. Coordinates are cut to a hundredth of a point.
+  Text stays text, in the colour of the page. Coordinates are cut to a tenth of a point.
   """
-  with _style():
-    figure = _new_figure(_WIDTH, panel.height)
-    panel.draw(figure.subplots())
-    file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-  text = file.getvalue()
+  with matplotlib.rc_context(_STYLE):
+    figure = Figure(figsize=(_WIDTH, panel.height))
+    axes = _place(figure, panel, 0, panel.height)
+    for patch in (figure.patch, axes.patch):
+      patch.set_visible(False)
+    text = _svg(figure)
   text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
   text = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", text, count=1)
   text = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", text, count=1)
@@ -239,29 +245,46 @@ def inline_svg(panel: Panel, prefix: str) -> str:
   return text.replace(_INK, "currentColor")
 
 
-def _cut(attribute: re.Match) -> str:
-  return re.sub(r"(\d+\.\d\d)\d+", r"\1", attribute[0])
+def _place(figure: Figure, panel: Panel, left: float, top: float) -> Axes:
+  """Draws a panel whose upper left corner is at `left` and `top`, in inches from the lower left one of the figure.
 
-
-def _new_figure(width: float, height: float) -> Figure:
-  return Figure(figsize=(width, height), layout="constrained")
-
-
-def _style() -> Any:
-  ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-  return matplotlib.rc_context(
-    {
-      **dict.fromkeys(ink, _INK),
-      "svg.fonttype": "none",
-      "svg.hashsalt": "report",
-      "font.size": 9,
-      "axes.titlesize": 10,
-      "axes.spines.top": False,
-      "axes.spines.right": False,
-      "legend.framealpha": 0,
-      "legend.fontsize": 8,
-    }
+  Margins are given, not found by a layout, which draws everything several times.
+  """
+  width, height = figure.get_size_inches()
+  axes = figure.add_axes(
+    (
+      (left + panel.margin) / width,
+      (top - panel.height + _BELOW) / height,
+      (_WIDTH - panel.margin - 0.12) / width,
+      (panel.height - _BELOW - 0.08) / height,
+    )
   )
+  panel.draw(axes)
+  return axes
+
+
+def _png(figure: Figure) -> bytes:
+  file = io.BytesIO()
+  FigureCanvasAgg(figure).print_png(file)
+  return file.getvalue()
+
+
+def _svg(figure: Figure) -> str:
+  file = io.StringIO()
+  FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
+  return file.getvalue()
+
+
+def _cut(attribute: re.Match) -> str:
+  return re.sub(r"(\d+\.\d)\d+", r"\1", attribute[0])
+
+
+def _line_style(index: int) -> dict[str, str]:
+  return {"color": f"C{index % 10}", "linestyle": _STYLES[index // 10 % len(_STYLES)]}
+
+
+def _short(text: str) -> str:
+  return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
 
 
 def _plain(text: str) -> str:

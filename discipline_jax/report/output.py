@@ -40,11 +40,9 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
     "index.html": render(content),
   }
   pictures = {
-    f"{name}.{form}": figures.picture(
-      figures.draw(drawn, colours if name == "curves" else {}), form
-    )
+    f"{name}.{form}": picture
     for name, drawn in panels.items()
     if drawn
-    for form in ("png", "svg")
+    for form, picture in figures.pictures(drawn, colours if name == "curves" else {}).items()
   }
   return {name: one.encode() for name, one in files.items()} | pictures
