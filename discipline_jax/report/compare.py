@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,40 +54,35 @@ def compare(collected: Collected, curves: Mapping[str, Mapping[str, Curve]]) -> 
     curves: the curves of each run, by its name and by split.
   """
   notes: list[str] = []
+  by_name = {run.name: run for run in collected.tree.runs if run.mode == "finetune"}
+  scratch = [run for run in by_name.values() if is_scratch(run)]
   rows = []
-  runs = [run for run in collected.tree.runs if run.mode == "finetune"]
-  read = functools.cache(lambda name, part: _read(by_name[name], part, notes))
-  by_name = {run.name: run for run in runs}
-  scratch = [run for run in runs if is_scratch(run)]
-  for run in runs:
+  for run in by_name.values():
     if is_scratch(run) or not scratch:
       continue
     baseline = _baseline(run, scratch, collected)
     if baseline is None:
       notes.append(f"not compared, no run from scratch on the same task and samples: {run.name}")
       continue
-    updates = _updates(curves.get(run.name, {}), curves.get(baseline.name, {}))
+    names = collected.names[run.name]
+    shared = {
+      "run": run.name,
+      "against": baseline.name,
+      "discipline": names.discipline,
+      "variant": names.variant,
+      "metric": run.result["metric"],
+      "remark": _remark(run, baseline),
+      **_updates(curves.get(run.name, {}), curves.get(baseline.name, {})),
+    }
     for part in run.parts[1:]:
-      pair = read(run.name, part), read(baseline.name, part)
-      names = collected.names[run.name]
-      rows.append(
-        {
-          "run": run.name,
-          "against": baseline.name,
-          "discipline": names.discipline,
-          "task": column(run, part),
-          "part": part,
-          "variant": names.variant,
-          **_over_seeds(run, baseline, part),
-          **_over_samples(run, pair),
-          **updates,
-          "remark": _remark(run, baseline),
-        }
-      )
+      if part in baseline.result:
+        over_seeds = _over_seeds(run, baseline, part)
+        rows.append({**shared, "task": column(run, part), "part": part, **over_seeds})
+  _add_intervals_over_samples(rows, by_name, notes)
   by_task = pd.DataFrame(rows, columns=list(_BY_TASK))
   by_task["p_adjusted"] = statistics.adjusted_p_values(by_task["p_value"].to_numpy(np.float64))
   by_task = by_task.astype(dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_FLOATS, "float64"))
-  over_tasks = pd.DataFrame(_over_tasks(by_task, by_name), columns=list(_OVER_TASKS))
+  over_tasks = pd.DataFrame(_over_tasks(rows, by_name), columns=list(_OVER_TASKS))
   return Comparisons(by_task, over_tasks, tuple(dict.fromkeys(notes)))
 
 
@@ -96,7 +91,7 @@ def _baseline(run: Run, scratch: list[Run], collected: Collected) -> Run | None:
 
   First counts the network, then the setting, then the seeds, then the order of the study.
   """
-  labels = {name: one.labels for name, one in collected.names.items()}
+  labels = {one.name: collected.names[one.name].labels for one in (run, *scratch)}
   alike = [
     one
     for one in scratch
@@ -128,7 +123,6 @@ def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
   """Returns the difference and, from two shared seeds on, Student's interval and p-value."""
   seeds, ours, theirs = _shared(run, baseline, part)
   found = {
-    "metric": run.result["metric"],
     "mean": run.result[part]["mean"],
     "scratch_mean": baseline.result[part]["mean"],
     "seeds": seeds,
@@ -143,29 +137,35 @@ def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
   return found
 
 
-def _over_samples(
-  run: Run, pair: tuple[predictions.Scored | None, predictions.Scored | None]
-) -> dict[str, Any]:
-  """Returns the interval of the difference over scored samples, if both runs kept what they predicted."""
-  own, other = pair
-  found = None if own is None or other is None else predictions.paired(own, other)
-  if found is None or found[0].units.shape[1] < 2:
-    return {}
-  scored, theirs = found
-  _, low, high = statistics.paired_bootstrap(
-    functools.partial(metrics.resampled, run.result["metric"]),
-    scored.labels,
-    scored.predicted,
-    theirs,
-    resamples=RESAMPLES,
-    seed=_SEED,
-    units=scored.units,
-  )
-  return {
-    "samples": len(np.unique(scored.units)),
-    "low_samples": low,
-    "high_samples": high,
-  }
+def _add_intervals_over_samples(
+  rows: list[dict[str, Any]], runs: Mapping[str, Run], notes: list[str]
+) -> None:
+  """Adds to each row the interval over scored samples, if both runs kept what they predicted for the same ones.
+
+  Runs that are compared with the same one, on the same samples, are resampled together.
+  """
+  read = functools.cache(lambda name, part: _read(runs[name], part, notes))
+  groups: dict[tuple, list[tuple[dict[str, Any], predictions.Scored, np.ndarray]]] = {}
+  for row in rows:
+    own, other = (read(row[name], row["part"]) for name in ("run", "against"))
+    found = None if own is None or other is None else predictions.paired(own, other)
+    if found is not None and found[0].units.shape[1] > 1:
+      key = (row["against"], row["part"], row["metric"], *found[0].seeds.tolist())
+      groups.setdefault(key, []).append((row, *found))
+  for group in groups.values():
+    first, scored, theirs = group[0]
+    intervals = statistics.paired_bootstraps(
+      functools.partial(metrics.resampled, first["metric"]),
+      scored.labels,
+      [one.predicted for _, one, _ in group],
+      theirs,
+      resamples=RESAMPLES,
+      seed=_SEED,
+      units=scored.units,
+    )
+    number = len(np.unique(scored.units))
+    for (row, _, _), (_, low, high) in zip(group, intervals, strict=True):
+      row |= {"samples": number, "low_samples": low, "high_samples": high}
 
 
 def _read(run: Run, part: str, notes: list[str]) -> predictions.Scored | None:
@@ -198,24 +198,21 @@ def _remark(run: Run, baseline: Run) -> str:
   return ", ".join(remarks)
 
 
-def _over_tasks(by_task: pd.DataFrame, runs: Mapping[str, Run]) -> list[dict[str, Any]]:
+def _over_tasks(rows: Sequence[Mapping[str, Any]], runs: Mapping[str, Run]) -> list[dict[str, Any]]:
   """Returns the means over tasks, for each variant: within disciplines, then over all of them."""
-  rows = []
-  for variant in by_task["variant"].unique():
-    own = by_task[by_task["variant"] == variant]
-    disciplines = list(own["discipline"].unique())
-    groups = [(name, own[own["discipline"] == name]) for name in disciplines]
-    if len(disciplines) > 1:
-      groups.append(("all", own))
-    for name, group in groups:
-      pairs = [
-        _shared(runs[row.run], runs[row.against], row.part)
-        for row in group.itertuples()
-        if len(row.seeds) > 1
-      ]
+  groups: dict[str, dict[str, list]] = {}
+  for row in rows:
+    if len(row["seeds"]) > 1:
+      pair = _shared(runs[row["run"]], runs[row["against"]], row["part"])
+      groups.setdefault(row["variant"], {}).setdefault(row["discipline"], []).append(pair)
+  found = []
+  for variant, disciplines in groups.items():
+    everything = [pair for pairs in disciplines.values() for pair in pairs]
+    wholes = {"all": everything} if len(disciplines) > 1 else {}
+    for name, pairs in (disciplines | wholes).items():
       if len(pairs) > 1:
-        rows.append({"variant": variant, "discipline": name, "tasks": len(pairs), **_means(pairs)})
-  return rows
+        found.append({"variant": variant, "discipline": name, "tasks": len(pairs), **_means(pairs)})
+  return found
 
 
 def _means(pairs: list[tuple[list[int], list[float], list[float]]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from discipline_jax.report.tree import Run
 
 # Of a curve in a figure: more are not seen, and a page of 500 runs must stay small.
-_POINTS = 50
+_POINTS = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Curve:
     return self.values.mean(0)
 
   def thinned(self) -> "Curve":
-    """Returns a curve of at most 50 points, each the mean of neighbouring ones."""
+    """Returns a curve of at most 40 points, each the mean of neighbouring ones."""
     size = -(-len(self.steps) // _POINTS)
     starts = np.arange(0, len(self.steps), size)
     counts = np.diff([*starts, len(self.steps)])

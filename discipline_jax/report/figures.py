@@ -96,8 +96,7 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
       axes.plot([x for _, x in papers], [y for y, _ in papers], "D", color="C1", label="paper")
       axes.legend(loc="lower right")
     for place, mean in zip(places, means, strict=True):
-      offset = {"xytext": (3, 0), "textcoords": "offset points"}
-      axes.annotate(f"{mean:.1f}", (0, place), va="center", color="white", **offset)
+      axes.text(0, place, f" {mean:.1f}", va="center", color="white")
     axes.set_yticks(places, [_plain(_short(variant)) for variant, _ in cells])
     axes.set(xlabel="score", xlim=(min(0, *means), None))
     axes.invert_yaxis()
@@ -146,8 +145,9 @@ def _curves_of(
         line.set_marker("o")
       if len(curve.values) > 1:
         low, high = curve.values.min(0), curve.values.max(0)
-        band = axes.fill_between(
-          curve.steps, low, high, color=style["color"], alpha=0.18, linewidth=0
+        steps = np.concatenate([curve.steps, curve.steps[::-1]])
+        (band,) = axes.fill(  # in less than half the time of `fill_between`
+          steps, np.concatenate([low, high[::-1]]), color=style["color"], alpha=0.18, linewidth=0
         )
         band.set_gid(f"curve-{index}-{number}-band")
     axes.set(xlabel="updates", ylabel=_plain(label))

@@ -74,39 +74,45 @@ class Table:
 
 def make_tables(collected: Collected) -> list[Table]:
   """Returns the tables of all disciplines, on test and on validation; text is tested on its validation set."""
-  rows = collected.rows[collected.rows["mode"] == "finetune"]
+  rows = [row for row in collected.rows.itertuples() if row.mode == "finetune"]
   tables = []
   for discipline in DISCIPLINES:
-    own = rows[rows["discipline"] == discipline]
-    is_test = own["part"] != "validation"
-    for part, chosen in (("test", own[is_test]), ("validation", own[~is_test])):
-      if len(chosen) and not (discipline == "text" and part == "validation"):
-        tables.append(_table(discipline, part, chosen, collected))
+    for part in ("test", "validation"):
+      if discipline == "text" and part == "validation":
+        continue
+      is_test = part == "test"
+      own = [
+        row
+        for row in rows
+        if row.discipline == discipline and (row.part != "validation") == is_test
+      ]
+      if own:
+        tables.append(_table(discipline, part, own, collected))
   return tables
 
 
-def _table(discipline: str, part: str, rows: Any, collected: Collected) -> Table:
+def _table(discipline: str, part: str, rows: Sequence[Any], collected: Collected) -> Table:
   average, order = AVERAGES.get(discipline, ("", ()))
-  found = dict(zip(rows["task"], rows["metric"], strict=True))
-  tasks = [
-    *(task for task in order if task in found),
-    *(task for task in found if task not in order),
-  ]
+  found = {row.task: row.metric for row in rows}
+  tasks = [task for task in order if task in found]
+  tasks += [task for task in found if task not in order]
   columns = [(task, found[task]) for task in tasks]
-  grid: dict[str, list[Cell | None]] = {}
+  has_average = bool(average) and len(tasks) > 1
   by_run = {run.name: run for run in collected.tree.runs}
-  for variant in rows["variant"].unique():
-    own = rows[rows["variant"] == variant]
-    records = {row.task: row for row in own.itertuples()}
-    grid[variant] = [_cell(records[task]) if task in records else None for task in tasks]
-    if average and len(tasks) > 1:
-      first = next(iter(records.values())).run
+  records: dict[str, dict[str, Any]] = {}
+  for row in rows:
+    records.setdefault(row.variant, {})[row.task] = row
+  grid: dict[str, list[Cell | None]] = {}
+  for variant, own in records.items():
+    grid[variant] = [_cell(own[task]) if task in own else None for task in tasks]
+    if has_average:
       number = None
       if set(tasks) == set(order):
-        labels, split = collected.names[first].labels, paper_split(by_run[first], part)
+        run = by_run[next(iter(own.values())).run]
+        labels, split = collected.names[run.name].labels, paper_split(run, part)
         number = paper.find(labels, average, "average", split)
-      grid[variant].append(_average(grid[variant], [one.runs for one in records.values()], number))
-  if average and len(tasks) > 1:
+      grid[variant].append(_average(grid[variant], [one.runs for one in own.values()], number))
+  if has_average:
     columns.append((AVERAGE, f"of {len(tasks)}"))
   return Table(discipline, part, tuple(columns), _with_best(grid))
 
