@@ -207,7 +207,8 @@ def _counted(groups: dict[str, list[str]]) -> str:
   lines = []
   for value, names in groups.items():
     shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-    lines.append(f"{value} in {len(names)} runs" + ("" if names is most else f" ({shown})"))
+    number = f"{len(names)} {'run' if len(names) == 1 else 'runs'}"
+    lines.append(f"{value} in {number}" + ("" if names is most else f" ({shown})"))
   return "; ".join(lines)
 
 

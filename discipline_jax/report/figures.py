@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from discipline_jax.report.collect import Collected
 from discipline_jax.report.curves import Curve
@@ -93,12 +94,11 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
     axes.barh(places, means, xerr=deviations, height=0.7, color="C0", ecolor=_INK)
     papers = [(i, cell.number.mean) for i, (_, cell) in enumerate(cells) if cell.number]
     if papers:
-      axes.plot([x for _, x in papers], [y for y, _ in papers], "D", color="C1", label="paper")
-      axes.legend(loc="lower right")
+      axes.plot([x for _, x in papers], [y for y, _ in papers], "D", color="C1")
     for place, mean in zip(places, means, strict=True):
       axes.text(0, place, f" {mean:.1f}", va="center", color="white")
     axes.set_yticks(places, [_plain(_short(variant)) for variant, _ in cells])
-    axes.set(xlabel="score", xlim=(min(0, *means), None))
+    axes.set(xlabel="score (◆: the paper)" if papers else "score", xlim=(min(0, *means), None))
     axes.invert_yaxis()
 
   return draw
@@ -150,6 +150,7 @@ def _curves_of(
           steps, np.concatenate([low, high[::-1]]), color=style["color"], alpha=0.18, linewidth=0
         )
         band.set_gid(f"curve-{index}-{number}-band")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set(xlabel="updates", ylabel=_plain(label))
 
   return draw
@@ -194,6 +195,7 @@ def _steps_of(
     for row in scratch:
       axes.axhline(row.mean, color=_INK, linestyle="--", label="scratch")
     axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
+    axes.set_xlim(-0.35, len(steps) - 0.65)
     axes.set(xlabel="updates of pre-training", ylabel=next(iter(series.values()))[0].metric)
     axes.legend()
 

@@ -164,7 +164,7 @@ def _varying(
     own = [labels[name] for name in labels if disciplines[name] == discipline]
     varying[discipline] = [
       label
-      for label in ("version", "setting", "corpus", "step", "fraction")
+      for label in ("setting", "corpus", "step", "fraction")
       if len({one[label] for one in own if label in one}) > 1
       or (label == "fraction" and 0 < sum(label in one for one in own) < len(own))
     ]
@@ -177,5 +177,5 @@ def _variant(labels: Mapping[str, Any], varying: Sequence[str]) -> str:
 
 
 def _text(label: str, value: Any) -> str:
-  text = f"{value:g}" if isinstance(value, float) else str(value)
+  text = f"{value:,}" if isinstance(value, int) else str(value)
   return f"{label} {text}" if label in ("step", "fraction") else text
