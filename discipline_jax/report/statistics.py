@@ -238,4 +238,4 @@ def _percentiles(
     method="percentile",
     rng=np.random.default_rng(seed),
   ).confidence_interval
-  return interval.low, interval.high
+  return np.asarray(interval.low), np.asarray(interval.high)
