@@ -29,6 +29,7 @@ _WIDTH, _HEIGHT = 4.4, 2.9  # inches of a panel, which a phone can show
 _COLUMNS = 3
 _STYLES = ("-", "--", ":", "-.")
 _MARGIN, _BELOW, _TITLE = 0.68, 0.46, 0.3  # inches left of and below axes, and for a title above
+_MOST_BANDS = 12  # in a panel; more hide each other
 _LONGEST_LABEL = 34  # characters beside a bar
 _STYLE = {
   **dict.fromkeys(
@@ -143,7 +144,7 @@ def _curves_of(
       line.set_gid(f"curve-{index}-{number}-line")
       if len(curve.steps) == 1:
         line.set_marker("o")
-      if len(curve.values) > 1:
+      if len(curve.values) > 1 and len(lines) <= _MOST_BANDS:
         low, high = curve.values.min(0), curve.values.max(0)
         steps = np.concatenate([curve.steps, curve.steps[::-1]])
         (band,) = axes.fill(  # in less than half the time of `fill_between`
