@@ -192,16 +192,31 @@ def pretrain() -> ConfigDict:
   ).lock()
 
 
-def study(runs: dict[str, ConfigDict]) -> ConfigDict:
+def study(runs: dict, *, labels: dict | None = None, models: dict | None = None) -> ConfigDict:
   """Returns the config of a study, several runs side by side.
 
   Args:
     runs: their configs, by name.
+    labels: by the name of a run, what its config does not say: which number of the paper it repeats; see `grids`.
+    models: checkpoints by a name that runs can give as their model.checkpoint.
   """
   return ConfigDict(
     {
       "mode": "study",
+      "data_dir": placeholder(
+        str
+      ),  # for all runs, {data_dir} in their corpus.path too; unset: each run's own
       "cache_dir": "~/.cache/discipline_jax",  # for all runs
+      "study": {
+        "only": placeholder(
+          str
+        ),  # a pattern such as dna_*: these runs, and the pre-trainings before them
+        "shard": placeholder(
+          str
+        ),  # K/N: part K of N, for machines that do not see each other's locks
+      },
+      "models": models or {},
+      "labels": labels or {},
       "runs": runs,  # a model.checkpoint may be NAME or NAME@STEP of a pre-training among them
     }
   ).lock()

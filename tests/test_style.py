@@ -18,7 +18,7 @@ LAYERS = (
   ("files",),
   ("models",),
   ("defaults",),
-  ("command_line",),
+  ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
