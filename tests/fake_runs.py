@@ -1,0 +1,95 @@
+"""Stands for fine-tuning and pre-training in tests of studies: a run takes a moment, and leaves what a real one does.
+
+As a program it is a study of such runs in a process of its own: python -m tests.fake_runs WORKDIR [K/N]
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import pytest
+from ml_collections import ConfigDict
+
+from discipline_jax import command_line, defaults
+from discipline_jax import study as study_module
+from discipline_jax.errors import RunFailed
+from discipline_jax.runs.workdir import Workdir
+
+PAUSE = 0.15  # seconds that a run of the program takes
+
+
+def finetuning(**fields) -> ConfigDict:
+  config = defaults.finetune()
+  config.task.name = "dna_planted"
+  config.model.init = "scratch"
+  config.update_from_flattened_dict(fields)
+  return config
+
+
+def pretraining(**fields) -> ConfigDict:
+  config = defaults.pretrain()
+  config.corpus.name = "nesting"
+  config.update_from_flattened_dict(fields)
+  return config
+
+
+def example() -> ConfigDict:
+  """Four fine-tunings, of which two start from a pre-training, in an order in which it comes last."""
+  runs = {name: finetuning(seed=seed) for seed, name in enumerate(("a", "b", "c", "d"))}
+  for name in ("b", "d"):
+    runs[name].model.checkpoint = "pre@4"
+  return defaults.study({**runs, "pre": pretraining()}, labels={"a": {"table": "3"}})
+
+
+def run(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool, pause: float = 0) -> None:
+  """Fails at a learning rate above 1; else leaves a result, and notes its name in `ended` beside the workdir."""
+  assert is_cell
+  with Workdir(workdir, config) as own:
+    if own.result() is not None:
+      return
+    own.claim({})
+    time.sleep(pause)
+    if config.train.learning_rate > 1:
+      raise RunFailed("the training loss\nis not finite")
+    line = {"step": 5, "split": "validation", "replica": 0, "accuracy": 50.0 + config.seed}
+    (workdir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    own.write_result(result(config))
+    with (workdir.parent / "ended").open("a") as file:
+      file.write(f"{workdir.name}\n")
+
+
+def result(config: ConfigDict, **fields) -> dict:
+  """The result of a run, as far as a study reads it."""
+  common = {"mode": config.mode, "seconds": 1.0, "steps": 10, **fields}
+  if config.mode == "pretrain":
+    return {"validation": {"mlm_loss": 4.7}, **common}
+  scores = {"mean": 50.0 + config.seed, "std": 0.0, "runs": [50.0 + config.seed]}
+  return {"metric": "accuracy", "validation": scores, "test": scores, "best_steps": [5], **common}
+
+
+def use(monkeypatch: pytest.MonkeyPatch) -> None:
+  """Puts them into the place of the real modes, with pauses of no length."""
+  monkeypatch.setattr(study_module, "_MODES", {"finetune": run, "pretrain": run})
+  monkeypatch.setattr(study_module, "_PAUSE", 0.01)
+
+
+def ended(workdir: pathlib.Path) -> list[str]:
+  """The names of the runs that ran to their end, in that order."""
+  path = workdir / "ended"
+  return path.read_text().split() if path.exists() else []
+
+
+def _main(workdir: str, shard: str | None = None) -> int:
+  def paused(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool) -> None:
+    run(config, workdir, is_cell=is_cell, pause=PAUSE)
+
+  study_module._MODES = {"finetune": paused, "pretrain": paused}
+  study_module._PAUSE = 0.05
+  config = example()
+  config.study.shard = shard
+  return command_line.exit_code(lambda: study_module.study(config, pathlib.Path(workdir)))
+
+
+if __name__ == "__main__":
+  sys.exit(_main(*sys.argv[1:]))
