@@ -37,5 +37,5 @@ def get_config(size: str = "8x512"):
 
 
 def _labels(cell):
-  corpus = {"corpus": cell.model} if cell.init == "pretrained" else {}
-  return {"version": "v2", "table": "2", "setting": "artificial_pretraining", **corpus}
+  own = {"corpus": cell.model} if cell.init == "pretrained" else {"model": "scratch"}
+  return {"version": "v2", "table": "2", "setting": "artificial_pretraining", **own}

@@ -203,17 +203,11 @@ def study(runs: dict, *, labels: dict | None = None, models: dict | None = None)
   return ConfigDict(
     {
       "mode": "study",
-      "data_dir": placeholder(
-        str
-      ),  # for all runs, {data_dir} in their corpus.path too; unset: each run's own
+      "data_dir": placeholder(str),  # for all runs, and for {data_dir} in a corpus.path
       "cache_dir": "~/.cache/discipline_jax",  # for all runs
       "study": {
-        "only": placeholder(
-          str
-        ),  # a pattern such as dna_*: these runs, and the pre-trainings before them
-        "shard": placeholder(
-          str
-        ),  # K/N: part K of N, for machines that do not see each other's locks
+        "only": placeholder(str),  # a pattern such as dna_*; with the pre-trainings before these
+        "shard": placeholder(str),  # K/N: part K of N, for machines without common locks
       },
       "models": models or {},
       "labels": labels or {},
@@ -280,6 +274,8 @@ MODELS: dict[str, dict[str, Any]] = {
   "bert_large": {"model.checkpoint": "google-bert/bert-large-uncased"},
   "bert_chinese": {"model.checkpoint": "google-bert/bert-base-chinese"},
   "bert_multilingual": {"model.checkpoint": "google-bert/bert-base-multilingual-cased"},
+  "minilm": {"model.checkpoint": "sentence-transformers/all-MiniLM-L6-v2"},
+  "bert_tiny": {"model.checkpoint": "google/bert_uncased_L-2_H-128_A-2"},
   "roberta": {"model.checkpoint": "FacebookAI/roberta-base"},
   "albert": {"model.checkpoint": "albert/albert-base-v1"},
   "prot_bert": {"model.checkpoint": "Rostlab/prot_bert", "token_map.kind": "identity"},

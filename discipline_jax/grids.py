@@ -62,7 +62,8 @@ class Cell:
       return "specific"
     if self.init == "pretrained":
       return self.model
-    return self.init if self.model != "bert_large" else f"{self.init}_large"
+    known = {"bert": self.init, "bert_large": f"{self.init}_large"}
+    return known.get(self.model, f"{self.init} {self.model}")
 
   @property
   def setting(self) -> str:
