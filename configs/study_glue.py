@@ -1,7 +1,7 @@
 """Repeats the paper's table 3: eight GLUE tasks, as they are and with their tokens exchanged, for six models.
 
   python -m discipline_jax.main --config=configs/study_glue.py --config.data_dir=DATA
-  python -m discipline_jax.main --config=configs/study_glue.py --config.data_dir=DATA --config.study.only='glue_mrpc-*'
+  python -m discipline_jax.main --config=configs/study_glue.py --config.data_dir=DATA --config.study.only='glue_mrpc*'
 
 88 runs of three seeds each, with the paper's settings: text as it is with BERT and `re_emb`, tokens moved by 1,000
 rows with BERT, RoBERTa, ALBERT, Chinese BERT, BERT-large and the two sizes from scratch, and tokens permuted at random

@@ -148,11 +148,14 @@ def _paper_config(task: str) -> ConfigDict:
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
-  """Returns a name for each cell: its task, and its values of the fields in which the cells differ."""
+  """Returns a name for each cell: its task, and its values of the fields in which the cells differ.
+
+  A flag can name the fields of such a run (`--config.runs.dna_h3__scratch.seed=1`), because it is a name of Python.
+  """
   fields = [field.name for field in dataclasses.fields(Cell)][1:]
   varying = [name for name in fields if len({getattr(cell, name) for cell in cells}) > 1]
   names = [
-    "-".join([cell.task, *filter(None, (_word(name, getattr(cell, name)) for name in varying))])
+    "__".join([cell.task, *filter(None, (_word(name, getattr(cell, name)) for name in varying))])
     for cell in cells
   ]
   twice = [name for name, count in Counter(names).items() if count > 1]

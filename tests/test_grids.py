@@ -25,7 +25,7 @@ def config_of(name):
 def test_names_have_what_varies():
   config = grids.study(grid(("dna_h3", "dna_splice"), inits=("pretrained", "scratch")))
   assert list(config.runs) == [
-    f"{task}-{init}" for task in ("dna_h3", "dna_splice") for init in ("pretrained", "scratch")
+    f"{task}__{init}" for task in ("dna_h3", "dna_splice") for init in ("pretrained", "scratch")
   ]
   assert list(grids.study(grid(("dna_h3",))).runs) == ["dna_h3"]
   config = grids.study(
@@ -38,8 +38,8 @@ def test_names_have_what_varies():
     ),
     pretrainings={"pre": pretraining()},
   )
-  assert list(config.runs)[:3] == ["pre", "dna_h3-random-100pct-0", "dna_h3-random-100pct"]
-  assert list(config.runs)[-1] == "dna_h3-unused-0_5pct"
+  assert list(config.runs)[:3] == ["pre", "dna_h3__random__100pct__0", "dna_h3__random__100pct"]
+  assert list(config.runs)[-1] == "dna_h3__unused__0_5pct"
 
 
 def test_settings_and_labels_of_a_cell():
@@ -85,7 +85,7 @@ def test_settings_and_labels_of_a_cell():
 
 
 def test_mistakes():
-  with pytest.raises(UserError, match="dna_h3-pretrained"):
+  with pytest.raises(UserError, match="dna_h3__pretrained"):
     grids.study([*grid(("dna_h3",), inits=("pretrained", "scratch")), *grid(("dna_h3",))])
   with pytest.raises(UserError, match="no model 'bort'"):
     grids.study(grid(("dna_h3",), models=("bort",)))
@@ -141,6 +141,7 @@ def test_a_dry_run_needs_no_weights_and_no_network(name, tmp_path, capsys, monke
 def test_labels_belong_to_runs(name):
   config = config_of(name)
   assert set(config.labels) <= set(config.runs)
+  assert all(name.isidentifier() for name in config.runs), "no flag can name its fields"
   for label in config.labels.to_dict().values():
     assert label.keys() <= {
       "version", "table", "model", "setting", "step", "corpus", "fraction", "part"
