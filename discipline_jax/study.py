@@ -86,6 +86,7 @@ def _run_all(
           state = _run(cell)
         except Locked:  # since we looked
           continue
+        _free_memory()
       left.remove(name)
       states[name] = state
       _note(state, name, f"[{len(chosen) - len(left)}/{len(chosen)}]", failures)
@@ -101,13 +102,6 @@ def _run_all(
 
 def _run(cell: Cell) -> State:
   """Runs a cell to its end, or to a failure that is its own; raises Locked if another process works on it."""
-  state = _attempt(cell)
-  jax.clear_caches()  # each run compiles programs of its own, which would stay in memory
-  gc.collect()
-  return state
-
-
-def _attempt(cell: Cell) -> State:
   try:
     _MODES[cell.config.mode](cell.config, cell.workdir, is_cell=True)
     return State("finished", result=_read(cell.workdir / "result.json"))
@@ -121,6 +115,12 @@ def _attempt(cell: Cell) -> State:
       error.add_note(f"in the run {cell.name} of the study")
       raise
     return State("failed", f"{reason}; change the config of that run, and delete {cell.workdir}")
+
+
+def _free_memory() -> None:
+  """Drops the compiled programs and the arrays of a run: the next one has programs of its own."""
+  jax.clear_caches()
+  gc.collect()
 
 
 def _agreed(kind: str) -> str:
