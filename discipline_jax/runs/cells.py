@@ -89,7 +89,7 @@ class Failures:
     if self.read().keys() & set(names):
       self._change({}, names)
 
-  def _change(self, new: Mapping[str, str], dropped: Iterable[str]) -> None:
+  def _change(self, new: dict[str, str], dropped: Iterable[str]) -> None:
     with locked(self._path.with_name(".failed.lock")):  # several processes may share the study
       lines = {name: why for name, why in self.read().items() if name not in set(dropped)} | new
       if not lines:
@@ -146,9 +146,9 @@ def choose_cells(cells: Mapping[str, Cell], settings: ConfigDict) -> dict[str, C
   if settings.only is not None:
     chosen = {name for name in cells if fnmatch.fnmatchcase(name, settings.only)}
     if not chosen:
-      names = ", ".join([*list(cells)[:8], *(["..."] if len(cells) > 8 else [])])
+      some = ", ".join([*list(cells)[:8], *(["..."] if len(cells) > 8 else [])])
       raise UserError(
-        f"study.only = {settings.only!r} matches none of the {len(cells)} runs: {names}; set --config.study.only"
+        f"study.only = {settings.only!r} matches none of the {len(cells)} runs: {some}; set --config.study.only"
       )
     for cell in reversed(list(cells.values())):  # from each run to the one before it
       if cell.name in chosen and cell.source is not None:
