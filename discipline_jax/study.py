@@ -17,9 +17,10 @@ from discipline_jax.files.whole_files import whole_file
 from discipline_jax.finetune import finetune
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
-from discipline_jax.runs.cells import Cell, Failures, State, find_state
+from discipline_jax.runs.cells import Cell, State, find_state
 from discipline_jax.runs.overview import check_finished, overview
 from discipline_jax.runs.result import envelope
+from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs, read, write
 from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
@@ -45,14 +46,13 @@ def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   started = time.perf_counter()
   all_cells = cells.plan_cells(config, workdir, _MODES)
   chosen = cells.choose_cells(all_cells, config.study)
-  _check_folder(workdir)
+  check_folder(workdir)
   failures = Failures(workdir)
   if dry_run:
     print(overview(all_cells, chosen, failures.read()))
     return
   if jax.process_index() == 0:
-    workdir.mkdir(parents=True, exist_ok=True)
-    _write(workdir / "study.json", _description(config))
+    describe_runs(config, workdir)
     failures.forget(chosen)
   states = _run_all(all_cells, chosen, failures)
   if jax.process_index() == 0:  # it writes what is read here
@@ -104,7 +104,7 @@ def _run(cell: Cell) -> State:
   """Runs a cell to its end, or to a failure that is its own; raises Locked if another process works on it."""
   try:
     _MODES[cell.config.mode](cell.config, cell.workdir, is_cell=True)
-    return State("finished", result=_read(cell.workdir / "result.json"))
+    return State("finished", result=read(cell.workdir / "result.json"))
   except Locked:
     raise
   except (UserError, RunFailed) as error:
@@ -161,41 +161,10 @@ def _show(
     return
   _draw(workdir, tuned)
   path = workdir / "result.json"
-  if not path.exists() or _read(path)["runs"] != results:
+  if not path.exists() or read(path)["runs"] != results:
     # else the time of the start that ran them would be lost
-    _write(path, {**envelope(config, started), "runs": results, "figure": _FIGURE})
+    write(path, {**envelope(config, started), "runs": results, "figure": _FIGURE})
   print(f"\n{describe.side_by_side(results)}\n\n{workdir / _FIGURE}: validation while training")
-
-
-def _description(config: ConfigDict) -> dict:
-  """Returns what `study.json` says of each run: its mode and its labels."""
-  labels = config.labels.to_dict()
-  return {
-    "cells": {
-      name: {"mode": run.mode, "labels": labels.get(name, {})} for name, run in config.runs.items()
-    }
-  }
-
-
-def _check_folder(workdir: pathlib.Path) -> None:
-  """Raises UserError if the folder is the workdir of a run that is no study."""
-  for name in ("config.json", "result.json"):
-    path = workdir / name
-    try:
-      is_study = not path.exists() or _read(path)["mode"] == "study"
-    except (ValueError, KeyError, TypeError):
-      is_study = False
-    if not is_study:
-      raise UserError(f"not of a study, {path}; give another --workdir")
-
-
-def _read(path: pathlib.Path) -> dict:
-  return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _write(path: pathlib.Path, content: dict) -> None:
-  with whole_file(path, text=True) as file:
-    file.write(json.dumps(content, indent=2) + "\n")
 
 
 def _draw(workdir: pathlib.Path, names: list[str]) -> None:
@@ -206,7 +175,7 @@ def _draw(workdir: pathlib.Path, names: list[str]) -> None:
   axes = figure.subplots()
   metric = ""
   for name in names:
-    metric = _read(workdir / name / "result.json")["metric"]
+    metric = read(workdir / name / "result.json")["metric"]
     scores: dict[int, list[float]] = {}
     for line in (workdir / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
       record = json.loads(line)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import fnmatch
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
@@ -11,11 +10,9 @@ from ml_collections import ConfigDict
 
 from discipline_jax import tasks
 from discipline_jax.errors import UserError
-from discipline_jax.files.locks import locked
-from discipline_jax.files.whole_files import whole_file
 from discipline_jax.runs.workdir import Workdir
 
-_NAME = re.compile(r"\w[\w+=-]*")  # a folder, and without a point a flag can name its fields
+_NAME = re.compile(r"\w[\w-]*")  # a folder, and without a point a flag can name its fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,43 +57,6 @@ class State:
   kind: str
   note: str = ""
   result: dict | None = None
-
-
-class Failures:
-  """Why runs of a study failed when they were last tried: `failed.json`, one line by the name of a run."""
-
-  def __init__(self, folder: pathlib.Path):
-    self._path = folder / "failed.json"
-
-  def read(self) -> dict[str, str]:
-    """Returns the lines by name; raises UserError if the file is not of a study."""
-    try:
-      content = json.loads(self._path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-      return {}
-    except ValueError:
-      content = None
-    if not isinstance(content, dict) or not all(isinstance(one, str) for one in content.values()):
-      raise UserError(f"not a list of failed runs, {self._path}; delete it")
-    return content
-
-  def note(self, name: str, reason: str) -> None:
-    """Keeps why a run failed."""
-    self._change({name: reason}, ())
-
-  def forget(self, names: Iterable[str]) -> None:
-    """Drops the lines of runs that are tried again, or are finished."""
-    if self.read().keys() & set(names):
-      self._change({}, names)
-
-  def _change(self, new: dict[str, str], dropped: Iterable[str]) -> None:
-    with locked(self._path.with_name(".failed.lock")):  # several processes may share the study
-      lines = {name: why for name, why in self.read().items() if name not in set(dropped)} | new
-      if not lines:
-        self._path.unlink(missing_ok=True)
-        return
-      with whole_file(self._path, text=True) as file:
-        file.write(json.dumps(lines, indent=2) + "\n")
 
 
 def plan_cells(config: ConfigDict, workdir: pathlib.Path, modes: Iterable[str]) -> dict[str, Cell]:
