@@ -1,7 +1,6 @@
 """Runs several configs whose results belong side by side: each in a folder of its own, until all are finished."""
 
 import gc
-import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping
@@ -11,9 +10,9 @@ import numpy as np
 from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
+from discipline_jax import report
 from discipline_jax.command_line import no_memory
 from discipline_jax.errors import Locked, RunFailed, UserError
-from discipline_jax.files.whole_files import whole_file
 from discipline_jax.finetune import finetune
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
@@ -24,12 +23,11 @@ from discipline_jax.runs.study_folder import Failures, check_folder, describe_ru
 from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
-_FIGURE = "curves.png"
 _PAUSE = 5.0  # seconds between two looks at what another process works on
 
 
 def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
-  """Runs what is missing, pre-training first, and writes a table, `result.json` and the curves of validation.
+  """Runs what is missing, pre-training first, and writes a table, `result.json` and a report.
 
   A run that fails leaves a line in `failed.json`, and the others go on; the next start tries it again. Each run owns
   its folder and the study none, so that runs may be added and removed, and several processes may share a study.
@@ -154,38 +152,12 @@ def _note(state: State, name: str, place: str, failures: Failures) -> None:
 def _show(
   config: ConfigDict, workdir: pathlib.Path, states: Mapping[str, State], started: float
 ) -> None:
-  """Writes and shows the results of all finished cells."""
+  """Writes and shows the results of all finished cells, and the report on them."""
   results = {name: state.result for name, state in states.items() if state.result is not None}
-  tuned = [name for name, result in results.items() if result["mode"] == "finetune"]
-  if not tuned:
+  if not any(result["mode"] == "finetune" for result in results.values()):
     return
-  _draw(workdir, tuned)
   path = workdir / "result.json"
   if not path.exists() or read(path)["runs"] != results:
     # else the time of the start that ran them would be lost
-    write(path, {**envelope(config, started), "runs": results, "figure": _FIGURE})
-  print(f"\n{describe.side_by_side(results)}\n\n{workdir / _FIGURE}: validation while training")
-
-
-def _draw(workdir: pathlib.Path, names: list[str]) -> None:
-  """Draws the validation score of each fine-tuning by the number of updates: mean and range of its replicas."""
-  from matplotlib.figure import Figure  # takes half a second, and a dry run draws nothing
-
-  figure = Figure(figsize=(6, 4), layout="constrained")
-  axes = figure.subplots()
-  metric = ""
-  for name in names:
-    metric = read(workdir / name / "result.json")["metric"]
-    scores: dict[int, list[float]] = {}
-    for line in (workdir / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
-      record = json.loads(line)
-      if record["split"] == "validation":
-        scores.setdefault(record["step"], []).append(record[metric])
-    steps = sorted(scores)
-    (curve,) = axes.plot(steps, [np.mean(scores[step]) for step in steps], marker=".", label=name)
-    low, high = ([limit(scores[step]) for step in steps] for limit in (min, max))
-    axes.fill_between(steps, low, high, alpha=0.2, color=curve.get_color(), linewidth=0)
-  axes.set(xlabel="updates", ylabel=f"{metric} on validation")
-  axes.legend()
-  with whole_file(workdir / _FIGURE) as file:
-    figure.savefig(file, format="png", dpi=150)
+    write(path, {**envelope(config, started), "runs": results})
+  print(f"\n{describe.side_by_side(results)}\n\n{report.write(workdir)}")

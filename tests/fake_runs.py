@@ -3,7 +3,6 @@
 As a program it is a study of such runs in a process of its own: python -m tests.fake_runs WORKDIR [K/N]
 """
 
-import json
 import pathlib
 import sys
 import time
@@ -11,7 +10,7 @@ import time
 import pytest
 from ml_collections import ConfigDict
 
-from discipline_jax import command_line, defaults
+from discipline_jax import defaults, exit_codes
 from discipline_jax import study as study_module
 from discipline_jax.errors import RunFailed
 from discipline_jax.runs.workdir import Workdir
@@ -52,28 +51,42 @@ def run(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool, pause: floa
     time.sleep(pause)
     if config.train.learning_rate > 1:
       raise RunFailed("the training loss\nis not finite")
-    line = {"step": 5, "split": "validation", "replica": 0, "accuracy": 50.0 + config.seed}
-    (workdir / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     own.write_result(result(config))
     with (workdir.parent / "ended").open("a") as file:
       file.write(f"{workdir.name}\n")
 
 
 def result(config: ConfigDict, **fields) -> dict:
-  """The result of a run, as far as a study reads it."""
-  common = {"mode": config.mode, "seconds": 1.0, "steps": 10, **fields}
+  """The result of a run, as far as a study and a report read it."""
+  common = {"mode": config.mode, "seconds": time.perf_counter(), "steps": 10, "device": "1 x cpu"}
+  common |= {"versions": {"jax": "0.10.2"}, "identity": "0" * 16, "network": "bert 1 x 32"}
   if config.mode == "pretrain":
-    return {"validation": {"mlm_loss": 4.7}, **common}
-  scores = {"mean": 50.0 + config.seed, "std": 0.0, "runs": [50.0 + config.seed]}
-  return {"metric": "accuracy", "validation": scores, "test": scores, "best_steps": [5], **common}
+    return {**common, "corpus": config.corpus.name, "validation": {"loss": 4.7}, **fields}
+  score = 50.0 + config.seed
+  scores = {"mean": score, "std": 0.0, "runs": [score], "samples": [40], "intervals": [[9.0, 99.0]]}
+  return {
+    **common,
+    "task": config.task.name,
+    "metric": "accuracy",
+    "model": config.model.checkpoint,
+    "init": config.model.init,
+    "token_map": "random",
+    "replicas": 1,
+    "validation": scores,
+    "test": scores | {"constant": [50.0]},
+    "best_steps": [5],
+    "collapsed": False,
+    **fields,
+  }
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
   """Puts them into the place of the real modes, with short pauses."""
   monkeypatch.setattr(study_module, "_MODES", {"finetune": run, "pretrain": run})
   monkeypatch.setattr(study_module, "_PAUSE", 0.01)
-  for function in ("_free_memory", "_draw"):  # which take longer than all the rest
-    monkeypatch.setattr(study_module, function, lambda *_: None)
+  # These two take longer than all the rest.
+  monkeypatch.setattr(study_module, "_free_memory", lambda: None)
+  monkeypatch.setattr(study_module.report, "write", lambda folder: folder / "report")
 
 
 def ended(workdir: pathlib.Path) -> list[str]:
@@ -88,9 +101,10 @@ def _main(workdir: str, shard: str | None = None) -> int:
 
   study_module._MODES = {"finetune": paused, "pretrain": paused}
   study_module._PAUSE = 0.05
+  study_module.report.write = lambda folder: folder / "report"
   config = example()
   config.study.shard = shard
-  return command_line.exit_code(lambda: study_module.study(config, pathlib.Path(workdir)))
+  return exit_codes.exit_code(lambda: study_module.study(config, pathlib.Path(workdir)))
 
 
 if __name__ == "__main__":

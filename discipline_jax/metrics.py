@@ -1,0 +1,192 @@
+"""Scores of predictions, on a 0-100 scale as the paper prints them."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+
+def vote(
+  classes: Int[np.ndarray, " samples"], groups: Int[np.ndarray, " samples"], how: str
+) -> dict[int, int]:
+  """Returns the class of each group, decided by its samples in their order.
+
+  Args:
+    classes: class of each sample.
+    groups: number of the group of each sample.
+    how: `majority` (if several classes are equally frequent, the lowest one) or `first`.
+  """
+  members = {int(group): classes[groups == group] for group in np.unique(groups)}
+  if how == "first":
+    return {group: int(own[0]) for group, own in members.items()}
+  return {group: int(np.bincount(own).argmax()) for group, own in members.items()}
+
+
+def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
+  return float(np.mean(labels == predicted))
+
+
+def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+  from sklearn.metrics import f1_score  # a second, and most tasks do not need it
+
+  return float(f1_score(labels, predicted, zero_division=0))
+
+
+def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+  from sklearn.metrics import f1_score
+
+  return float(f1_score(labels, predicted, average="macro", zero_division=0))
+
+
+def _mcc(labels: np.ndarray, predicted: np.ndarray) -> float:
+  from sklearn.metrics import matthews_corrcoef
+
+  return float(matthews_corrcoef(labels, predicted))
+
+
+def _spearman(labels: np.ndarray, predicted: np.ndarray) -> float:
+  from scipy.stats import spearmanr
+
+  return float(spearmanr(labels, predicted).statistic)
+
+
+def _pearson(labels: np.ndarray, predicted: np.ndarray) -> float:
+  from scipy.stats import pearsonr
+
+  return float(pearsonr(labels, predicted).statistic)
+
+
+_CLASSES = {"accuracy": _accuracy, "f1": _f1, "macro_f1": _macro_f1, "mcc": _mcc}
+_VALUES = {"spearman": _spearman, "pearson": _pearson}
+CLASS_METRICS, VALUE_METRICS = tuple(_CLASSES), tuple(_VALUES)
+
+
+def score(
+  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+) -> float:
+  """Returns a score times 100: one of CLASS_METRICS (as scikit-learn defines them) or VALUE_METRICS (as SciPy does).
+
+  A correlation with a constant is not defined; it counts as 0.
+
+  Args:
+    metric: its name; `f1` is the F1 score of class 1 of two.
+    labels: true classes or values.
+    predicted: predicted ones.
+  """
+  if undefined(metric, labels, predicted):
+    return 0.0
+  function: Callable[[np.ndarray, np.ndarray], float] = (_CLASSES | _VALUES)[metric]
+  with warnings.catch_warnings():  # classes that are predicted and never right, and the like
+    warnings.simplefilter("ignore")
+    return 100 * function(labels, predicted)
+
+
+def undefined(
+  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+) -> str | None:
+  """Returns which of the two is constant, `predictions` or `labels`, if that leaves the metric without a value."""
+  if metric not in ("mcc", *_VALUES):
+    return None
+  for name, values in (("predictions", predicted), ("labels", labels)):
+    if len(values) < 2 or np.all(values == values[0]):
+      return name
+  return None
+
+
+def balanced_accuracy(
+  labels: Int[np.ndarray, " samples"], predicted: Int[np.ndarray, " samples"]
+) -> float:
+  """Returns the accuracy within each class that `labels` has, averaged over these classes, times 100."""
+  from sklearn.metrics import balanced_accuracy_score
+
+  with warnings.catch_warnings():  # classes that are only predicted
+    warnings.simplefilter("ignore")
+    return 100 * float(balanced_accuracy_score(labels, predicted))
+
+
+def resampled(
+  metric: str,
+  labels: Num[np.ndarray, " samples"],
+  predicted: Num[np.ndarray, " samples"],
+  counts: Num[np.ndarray, "resamples samples"],
+) -> Float[np.ndarray, " resamples"]:
+  """Returns the scores of resamples, times 100, without a loop over them.
+
+  Args:
+    metric: as in `score`, which gives the same for the samples repeated as often as `counts` says.
+    labels: true classes or values.
+    predicted: predicted ones.
+    counts: how often each sample is in each resample.
+  """
+  if metric in _CLASSES:
+    size = 1 + int(max(1, labels.max(), predicted.max()))
+    kinds, counts_of_kinds = _grouped(labels * size + predicted, counts)
+    return class_scores(metric, kinds, size, counts_of_kinds)
+  x, y = (_resampled_ranks(values, counts) for values in (labels, predicted))
+  spread = [(counts * one * one).sum(1) for one in (x, y)]
+  # Exact, as ranks are halves of integers: one of the two is constant in a resample, or none is.
+  varies = (spread[0] > 0) & (spread[1] > 0)
+  if metric == "pearson":
+    total = counts.sum(1, keepdims=True)
+    x, y = (
+      values - (counts * values).sum(1, keepdims=True) / total
+      for values in (labels.astype(np.float64), predicted.astype(np.float64))
+    )
+    spread = [(counts * one * one).sum(1) for one in (x, y)]
+  scale = np.sqrt(spread[0] * spread[1])
+  return 100 * np.where(varies, (counts * x * y).sum(1) / np.where(varies, scale, 1), 0)
+
+
+def class_scores(
+  metric: str,
+  kinds: Int[np.ndarray, " kinds"],
+  size: int,
+  counts: Num[np.ndarray, "resamples kinds"],
+) -> Float[np.ndarray, " resamples"]:
+  """Returns the scores of resamples of classified samples, times 100.
+
+  Samples with the same label and prediction are alike, so only the number of samples of each kind counts.
+
+  Args:
+    metric: one of CLASS_METRICS.
+    kinds: label * size + predicted class.
+    size: above every class.
+    counts: how many samples of each kind each resample has.
+  """
+  of_label, of_prediction = (np.eye(size)[of_kind] for of_kind in divmod(kinds, size))
+  right, true, guessed = (
+    counts @ of_kind for of_kind in (of_label * of_prediction, of_label, of_prediction)
+  )
+  total = true.sum(1)
+  if metric == "accuracy":
+    return 100 * right.sum(1) / total
+  if metric == "mcc":
+    spread = (total**2 - (true**2).sum(1)) * (total**2 - (guessed**2).sum(1))
+    product = right.sum(1) * total - (true * guessed).sum(1)
+    return 100 * product / np.sqrt(np.where(spread > 0, spread, np.inf))
+  f1 = 2 * right / np.maximum(true + guessed, 1)
+  return 100 * (f1[:, 1] if metric == "f1" else f1.sum(1) / (true + guessed > 0).sum(1))
+
+
+def _resampled_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+  """Returns the ranks [resamples, samples] that the samples have in each resample, less the mean rank.
+
+  Equal values share the mean of their ranks. The values are sorted once, not for every resample.
+  """
+  distinct, sizes = _grouped(values, counts)
+  last = np.cumsum(sizes, axis=1)
+  ranks = last - (sizes - 1) / 2 - (last[:, -1:] + 1) / 2
+  return ranks[:, np.searchsorted(distinct, values)]
+
+
+def _grouped(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the distinct values, and how often each is in each resample.
+
+  Sums of neighbours, not a matrix product: for small ones BLAS's threads cost ten times what they do.
+  """
+  distinct, members = np.unique(values, return_counts=True)
+  ordered = counts[:, np.argsort(values, kind="stable")]
+  if len(distinct) == len(values):
+    return distinct, ordered
+  return distinct, np.add.reduceat(ordered, np.cumsum(members) - members, axis=1)
