@@ -19,7 +19,7 @@ LAYERS = (
   ("report",),
   ("models",),
   ("defaults",),
-  ("command_line",),
+  ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
