@@ -25,6 +25,8 @@ _TRAINING = (
 _MODES = {
   "finetune": _TRAINING,
   "pretrain": _TRAINING,
+  "compare": _TRAINING,
+  "search": _TRAINING,
   "study": "change the config of the run that failed, and delete its folder or give another --workdir",
   "predict": "lower --config.eval.batch_size",
   "export": "use a machine whose device holds the whole model",

@@ -1,0 +1,150 @@
+"""Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into a time."""
+
+import dataclasses
+import math
+import time
+
+import jax
+import numpy as np
+
+from discipline_jax.errors import UserError
+from discipline_jax.programs.finetuning import Finetuning
+
+_SECONDS = 30  # updates are timed for so long
+_LEAST, _MOST = 4, 500  # and so many of them; the first one is not counted
+_USED = 0.95  # share of the time that is planned; checkpoints and the baselines take the rest
+MIN_SEEDS = 2  # one seed has no interval
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+  """How long the parts of a run take, in seconds.
+
+  Attributes:
+    begin: reading data and weights, before the first update.
+    compile: compiling the programs of one learning rate; later runs read them from the cache.
+    update: one update.
+    evaluate: evaluating on validation once, as during training.
+    finish: scoring validation and test at the end.
+  """
+
+  begin: float
+  compile: float
+  update: float
+  evaluate: float
+  finish: float
+
+  def run(self, steps: int, every_steps: int) -> float:
+    """Returns the seconds of one seed's training, without compiling."""
+    evaluations = math.ceil(steps / every_steps)
+    return self.begin + steps * self.update + evaluations * self.evaluate + self.finish
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+  """What a comparison trains if it has the time.
+
+  Attributes:
+    inits, rates: how many of each; every init tries every rate with one seed.
+    seeds: how many seeds each init then has at its best rate.
+    steps: updates of each training.
+    epoch_steps: updates of an epoch.
+    every_steps: updates between two evaluations.
+  """
+
+  inits: int
+  rates: int
+  seeds: int
+  steps: int
+  epoch_steps: int
+  every_steps: int
+
+  @property
+  def trainings(self) -> int:
+    """How many trainings of one seed there are."""
+    return self.inits * (self.rates + self.seeds - 1)
+
+  def seconds(self, speed: Speed) -> float:
+    """Returns the seconds that all of it takes."""
+    return self.rates * speed.compile + self.trainings * speed.run(self.steps, self.every_steps)
+
+
+def measure_speed(program: Finetuning, begin: float) -> Speed:
+  """Measures a fine-tuning of one replica by its first updates, which are thrown away.
+
+  Args:
+    program: the fine-tuning.
+    begin: the seconds that it took to make it.
+  """
+  clock = time.perf_counter()
+  lowered = program.lower()
+  begin += time.perf_counter() - clock
+  clock = time.perf_counter()
+  program.compile(lowered)
+  compiling = time.perf_counter() - clock
+  clock = time.perf_counter()
+  state = program.start()
+  jax.block_until_ready(state)
+  begin += time.perf_counter() - clock
+  parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
+  scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
+  params = [one.params for one in state["states"]]
+  clock = time.perf_counter()
+  program.measure(params, "validation")
+  compiling += time.perf_counter() - clock
+  clock = time.perf_counter()
+  program.measure(params, "validation")
+  each = (time.perf_counter() - clock) / scored["validation"]
+  compiling -= each * scored["validation"]
+  during = scored["validation"] if most == -1 else min(most, scored["validation"])
+  return Speed(
+    begin,
+    compiling,
+    _seconds_per_update(program, state),
+    during * each,
+    sum(scored.values()) * each,
+  )
+
+
+def _seconds_per_update(program: Finetuning, state) -> float:
+  times: list[float] = []
+  while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
+    clock = time.perf_counter()
+    state, metrics = program.update(state, len(times))
+    jax.block_until_ready(metrics)
+    times.append(time.perf_counter() - clock)
+  return float(np.mean(times[1:]))
+
+
+def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
+  """Returns the grid with as many seeds, and then as many epochs, as fit into a time.
+
+  Args:
+    grid: what is wanted.
+    speed: how fast it is.
+    minutes: for all of it; None: no bound.
+    spent: the seconds that are gone.
+
+  Raises:
+    UserError: two seeds and one epoch (or fewer updates, if the grid has no whole epoch) do not fit.
+  """
+  if minutes is None:
+    return grid
+  left = 60 * minutes * _USED - spent
+  for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
+    fewer = dataclasses.replace(grid, seeds=seeds)
+    if fewer.seconds(speed) <= left:
+      return fewer
+  grid = dataclasses.replace(grid, seeds=MIN_SEEDS)
+  least = min(grid.steps, grid.epoch_steps)
+  for epochs in range(grid.steps // grid.epoch_steps, 0, -1):
+    fewer = dataclasses.replace(grid, steps=epochs * grid.epoch_steps)
+    if fewer.seconds(speed) <= left:
+      return fewer
+  shortest = dataclasses.replace(grid, steps=least)
+  needed = math.ceil((shortest.seconds(speed) + spent) / _USED / 60)
+  raise UserError(
+    f"compare.minutes = {minutes:g} is too few: {shortest.trainings} trainings of {least} updates, at"
+    f" {1 / speed.update:.3g} updates a second, need {needed}; set --config.compare.minutes={needed}, or fewer"
+    " compare.rates or compare.inits, a smaller model.checkpoint, or a task.train_fraction"
+  )
