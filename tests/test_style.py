@@ -14,8 +14,9 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("streams", "letters"),
+  ("streams", "letters", "metrics"),
   ("files",),
+  ("report",),
   ("models",),
   ("defaults",),
   ("command_line",),

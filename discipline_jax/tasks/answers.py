@@ -15,11 +15,11 @@ from absl import logging
 from jaxtyping import Array, Float, Int32
 
 from discipline_jax.errors import UserError
+from discipline_jax.metrics import CLASS_METRICS, VALUE_METRICS, score, undefined, vote
 from discipline_jax.models.heads import Classifier
 from discipline_jax.tasks.answer import Answer, Layout, Measured, Targets
 from discipline_jax.tasks.class_names import class_key, class_name, class_names, refused
 from discipline_jax.tasks.examples import Example
-from discipline_jax.tasks.metrics import CLASS_METRICS, VALUE_METRICS, score, undefined, vote
 
 # Times the largest value: a single-precision number has about 7 digits, of which 3 must be left for the differences.
 _SMALLEST_SPREAD = 1e-4

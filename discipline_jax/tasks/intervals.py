@@ -5,7 +5,13 @@ import dataclasses
 import numpy as np
 from jaxtyping import Num
 
-from discipline_jax.tasks.metrics import CLASS_METRICS, balanced_accuracy, score
+from discipline_jax.metrics import (
+  CLASS_METRICS,
+  balanced_accuracy,
+  class_scores,
+  resampled,
+  score,
+)
 
 _RESAMPLES = 1000
 _BLOCK = 1 << 20  # values that are resampled together
@@ -76,51 +82,32 @@ def _wilson(labels: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
 def _bootstrap(
   metric: str, labels: np.ndarray, predicted: np.ndarray
 ) -> tuple[float, float] | None:
-  resampled = _resampled_classes if metric in CLASS_METRICS else _resampled_values
-  scores = resampled(metric, labels, predicted, np.random.default_rng(0))
+  resample = _resample_classes if metric in CLASS_METRICS else _resample_values
+  scores = resample(metric, labels, predicted, np.random.default_rng(0))
   low, high = np.quantile(scores, [0.025, 0.975]).tolist()
   return (low, high) if low < high else None
 
 
-def _resampled_classes(
+def _resample_classes(
   metric: str, labels: np.ndarray, predicted: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-  """Returns the score of each resample of the samples.
-
-  Samples with the same label and prediction are alike, so a resample is a draw of how many there are of each kind.
-  Calling scikit-learn for one resample after the other gives the same and takes seconds.
-  """
-  size = 1 + max(1, labels.max(), predicted.max())
+  """Returns the score of each resample of the samples, drawn as the number of samples of each kind."""
+  size = 1 + int(max(1, labels.max(), predicted.max()))
   kinds, counts = np.unique(labels * size + predicted, return_counts=True)
   drawn = rng.multinomial(len(labels), counts / len(labels), _RESAMPLES)
-  of_label, of_prediction = (np.eye(size)[of_kind] for of_kind in divmod(kinds, size))
-  right, true, guessed = (
-    drawn @ of_kind for of_kind in (of_label * of_prediction, of_label, of_prediction)
-  )
-  if metric == "mcc":
-    total = len(labels)
-    spread = (total**2 - (true**2).sum(1)) * (total**2 - (guessed**2).sum(1))
-    product = right.sum(1) * total - (true * guessed).sum(1)
-    return 100 * product / np.sqrt(np.where(spread > 0, spread, np.inf))
-  f1 = 2 * right / np.maximum(true + guessed, 1)
-  return 100 * (f1[:, 1] if metric == "f1" else f1.sum(1) / (true + guessed > 0).sum(1))
+  return class_scores(metric, kinds, size, drawn)
 
 
-def _resampled_values(
+def _resample_values(
   metric: str, labels: np.ndarray, predicted: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
   """Returns the score of each resample of the samples; where one of the two is constant, it is 0."""
-  from scipy.stats import rankdata
-
+  size = len(labels)
   scores: list[float] = []
   while len(scores) < _RESAMPLES:
-    several = min(_RESAMPLES - len(scores), 1 + _BLOCK // len(labels))
-    chosen = rng.integers(len(labels), size=(several, len(labels)))
-    pair = [values[chosen].astype(np.float64) for values in (labels, predicted)]
-    varies = np.all([np.ptp(values, axis=1) > 0 for values in pair], axis=0)
-    if metric == "spearman":  # the correlation of ranks
-      pair = [rankdata(values, axis=1) for values in pair]
-    x, y = (values - values.mean(1, keepdims=True) for values in pair)
-    spread = np.sqrt((x * x).sum(1) * (y * y).sum(1))
-    scores += np.where(varies, (x * y).sum(1) / np.where(varies, spread, 1), 0).tolist()
-  return 100 * np.array(scores)
+    several = min(_RESAMPLES - len(scores), 1 + _BLOCK // size)
+    chosen = rng.integers(size, size=(several, size))
+    places = chosen + size * np.arange(several)[:, None]
+    counts = np.bincount(places.ravel(), minlength=several * size).reshape(several, size)
+    scores += resampled(metric, labels, predicted, counts).tolist()
+  return np.array(scores)

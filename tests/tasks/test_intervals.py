@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from discipline_jax.metrics import score
 from discipline_jax.tasks.intervals import certainty
-from discipline_jax.tasks.metrics import score
 
 
 def wilson(right: int, total: int) -> list[float]:

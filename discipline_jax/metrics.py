@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Int, Num
+from jaxtyping import Float, Int, Num
 
 
 def vote(
@@ -103,3 +103,82 @@ def balanced_accuracy(
   with warnings.catch_warnings():  # classes that are only predicted
     warnings.simplefilter("ignore")
     return 100 * float(balanced_accuracy_score(labels, predicted))
+
+
+def resampled(
+  metric: str,
+  labels: Num[np.ndarray, " samples"],
+  predicted: Num[np.ndarray, " samples"],
+  counts: Num[np.ndarray, "resamples samples"],
+) -> Float[np.ndarray, " resamples"]:
+  """Returns the scores of resamples, times 100, without a loop over them.
+
+  Args:
+    metric: as in `score`, which gives the same for the samples repeated as often as `counts` says.
+    labels: true classes or values.
+    predicted: predicted ones.
+    counts: how often each sample is in each resample.
+  """
+  if metric in _CLASSES:
+    size = 1 + int(max(1, labels.max(), predicted.max()))
+    kinds, kind = np.unique(labels * size + predicted, return_inverse=True)
+    return class_scores(metric, kinds, size, counts @ np.eye(len(kinds))[kind])
+  ranks = [_resampled_ranks(values, counts) for values in (labels, predicted)]
+  # Exact, as ranks are halves of integers: it tells whether one of the two is constant in a resample.
+  varies = np.all([(counts * np.square(one)).sum(1) > 0 for one in ranks], axis=0)
+  if metric == "pearson":
+    total = counts.sum(1, keepdims=True)
+    ranks = [
+      values - (counts @ values)[:, None] / total
+      for values in (labels.astype(np.float64), predicted.astype(np.float64))
+    ]
+  x, y = ranks
+  weighted = counts * x
+  spread = np.sqrt((weighted * x).sum(1) * (counts * np.square(y)).sum(1))
+  return 100 * np.where(varies, (weighted * y).sum(1) / np.where(varies, spread, 1), 0)
+
+
+def class_scores(
+  metric: str,
+  kinds: Int[np.ndarray, " kinds"],
+  size: int,
+  counts: Num[np.ndarray, "resamples kinds"],
+) -> Float[np.ndarray, " resamples"]:
+  """Returns the scores of resamples of classified samples, times 100.
+
+  Samples with the same label and prediction are alike, so only the number of samples of each kind counts.
+
+  Args:
+    metric: one of CLASS_METRICS.
+    kinds: label * size + predicted class.
+    size: above every class.
+    counts: how many samples of each kind each resample has.
+  """
+  of_label, of_prediction = (np.eye(size)[of_kind] for of_kind in divmod(kinds, size))
+  right, true, guessed = (
+    counts @ of_kind for of_kind in (of_label * of_prediction, of_label, of_prediction)
+  )
+  total = true.sum(1)
+  if metric == "accuracy":
+    return 100 * right.sum(1) / total
+  if metric == "mcc":
+    spread = (total**2 - (true**2).sum(1)) * (total**2 - (guessed**2).sum(1))
+    product = right.sum(1) * total - (true * guessed).sum(1)
+    return 100 * product / np.sqrt(np.where(spread > 0, spread, np.inf))
+  f1 = 2 * right / np.maximum(true + guessed, 1)
+  return 100 * (f1[:, 1] if metric == "f1" else f1.sum(1) / (true + guessed > 0).sum(1))
+
+
+def _resampled_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+  """Returns the ranks [resamples, samples] that the samples have in each resample, less the mean rank.
+
+  Equal values share the mean of their ranks. The values are sorted once, not for every resample.
+  """
+  _, group, members = np.unique(values, return_inverse=True, return_counts=True)
+  starts = np.cumsum(members) - members
+  sizes = counts[:, np.argsort(values, kind="stable")]
+  if len(starts) < len(values):
+    sizes = np.add.reduceat(sizes, starts, axis=1)
+  last = np.cumsum(sizes, axis=1)
+  middle = (last[:, -1:] + 1) / 2
+  return (last - (sizes - 1) / 2 - middle)[:, group]

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from discipline_jax.tasks import metrics
+from discipline_jax import metrics
 
 CLASS_CASES = {
   "random": np.random.default_rng(0).integers(0, 2, (2, 200)),
@@ -125,3 +125,25 @@ def test_a_majority_decides_and_of_equals_the_lowest_class():
 
 def test_or_the_first_part_decides():
   assert metrics.vote(CLASSES, PIECES, "first") == {3: 1, 5: 4, 7: 2}
+
+
+RESAMPLES = [
+  *((name, case) for case in CLASS_CASES for name in metrics.CLASS_METRICS),
+  *((name, case) for case in VALUE_CASES for name in metrics.VALUE_METRICS),
+]
+
+
+@pytest.mark.parametrize(("metric", "case"), RESAMPLES)
+def test_resamples_have_the_score_of_the_samples_repeated(metric, case):
+  if metric == "f1" and not two_classes(case):
+    pytest.skip("two classes only")
+  labels, predicted = (CLASS_CASES | VALUE_CASES)[case]
+  size = len(labels)
+  counts = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), 20)
+  counts[0] = 1  # the samples themselves
+  counts[1] = np.eye(size, dtype=int)[0] * size  # one of them alone
+  expected = [
+    metrics.score(metric, np.repeat(labels, times), np.repeat(predicted, times)) for times in counts
+  ]
+  found = metrics.resampled(metric, labels, predicted, counts)
+  np.testing.assert_allclose(found, expected, atol=2e-3 if case == "single_precision" else 1e-7)
