@@ -1,47 +1,16 @@
-"""Shares what every command needs: flags, checks of config fields, exit codes, and the form of messages.
+"""Shares what every command with a config needs: flags, checks of config fields, and the form of messages."""
 
-Exit codes: 0 done; 2 a mistake of the user, told in one line; 3 the run failed; 75 stopped by the platform, run the
-same command again; 130 interrupted by the user.
-"""
-
-import errno
 import importlib.util
 import math
 import pathlib
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from discipline_jax import modes
-from discipline_jax.errors import RunFailed, Stopped, UserError
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
-def exit_code(command: Callable[[], None]) -> int:
-  """Runs a command and returns its exit code; errors that are not bugs are told in one line."""
-  try:
-    command()
-  except UserError as error:
-    return _fail(error, 2)
-  except RunFailed as error:
-    return _fail(error, 3)
-  except Stopped as stopped:
-    return _fail(stopped, stopped.exit_code)
-  except OSError as error:
-    place = error.filename or "while writing"
-    if error.errno in _FULL:
-      return _fail(f"{error.strerror}, {place}; free space and run again, or give another place", 3)
-    if error.errno in _FORBIDDEN:
-      return _fail(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
-    raise
-  except KeyboardInterrupt:
-    return _fail("interrupted", 130)
-  return 0
+from discipline_jax.errors import UserError
 
 
 def parse(argv: Sequence[str]) -> flags.FlagValues:
@@ -214,9 +183,3 @@ def format_rows(rows: Mapping[str, str]) -> str:
   """Formats named lines as a table of two columns."""
   width = max(10, *map(len, rows))
   return "\n".join(f"{name:{width}} {value}" for name, value in rows.items())
-
-
-def _fail(error: BaseException | str, code: int) -> int:
-  kind = "stopped" if code in (75, 130) else "error"
-  print(f"{kind}: {' '.join(str(error).split())}", file=sys.stderr)
-  return code

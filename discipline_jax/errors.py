@@ -1,6 +1,6 @@
 """The ways in which a run ends early that are not bugs of this package.
 
-`command_line` turns them into one line and an exit code. It does the same with a full disk, a place that may not be
+`exit_codes` turns them into one line and an exit code. It does the same with a full disk, a place that may not be
 written, and a device without enough memory. Every other exception is a bug of ours and keeps its traceback.
 """
 

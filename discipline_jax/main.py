@@ -16,6 +16,7 @@ from ml_collections import config_flags
 
 from discipline_jax import command_line
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.exit_codes import exit_code
 
 _TRAINING = (
   "raise train.grad_accumulation, lower train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in"
@@ -35,7 +36,7 @@ _MODES = {
 
 def main(argv: Sequence[str]) -> int:
   """Runs what the flags in `argv[1:]` say and returns the exit code."""
-  return command_line.exit_code(lambda: _run(argv))
+  return exit_code(lambda: _run(argv))
 
 
 def _run(argv: Sequence[str]) -> None:

@@ -42,6 +42,7 @@ from discipline_jax.corpora.source import (
   vocabulary_source,
 )
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.exit_codes import exit_code
 from discipline_jax.files import progress
 from discipline_jax.files.locks import locked
 from discipline_jax.files.whole_files import whole_file
@@ -345,4 +346,4 @@ def main(argv: Sequence[str]) -> None:
 if __name__ == "__main__":
   logging.use_absl_handler()
   flags.FLAGS.mark_as_parsed()  # absl's own flags keep their defaults, and absl does not warn about them
-  sys.exit(command_line.exit_code(lambda: main(sys.argv)))
+  sys.exit(exit_code(lambda: main(sys.argv)))
