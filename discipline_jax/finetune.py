@@ -16,6 +16,7 @@ from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.runs import describe
+from discipline_jax.runs.predictions import write_predictions
 from discipline_jax.runs.result import envelope, scores
 from discipline_jax.runs.resume import begin
 from discipline_jax.runs.saved import Inputs, write_model
@@ -34,7 +35,8 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
 
   Args:
     config: see `defaults.finetune`.
-    workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, model/, result.json.
+    workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, model/, predictions.npz,
+      result.json.
     dry_run: only say what would run.
   """
   if dry_run:
@@ -69,7 +71,8 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
 
     def evaluate(state: State, step: int, _: loop.Metrics) -> None:
       params = [one.params for one in state["states"]]
-      measured = program.measure(params, "validation", config.eval.max_examples)
+      predictions = program.predictions(params, "validation", config.eval.max_examples)
+      measured = [one.measured for one in predictions]
       _log(log, program, step, "validation", measured)
       # If the last weights are wanted, later ones count as better.
       ranks = [one.score if config.eval.select == "best" else step for one in measured]
@@ -103,10 +106,12 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
   plan = program.plan
   params = [best.params for best in bests]
   tests = [name for name in plan.splits[0] if name.startswith("test")]
-  measured = {name: program.measure(params, name) for name in ("validation", *tests)}
+  predictions = {name: program.predictions(params, name) for name in ("validation", *tests)}
+  measured = {name: [one.measured for one in part] for name, part in predictions.items()}
   weights = _by_seed(plan.seeds, program.restored(params))
   if jax.process_index() == 0:
     write_model(run.path, plan.task, model_inputs(plan), weights, plan.sub_tables)
+    write_predictions(run.path, plan.seeds, predictions)
   for name in tests:
     _log(log, program, program.num_steps, name, measured[name])
   return {

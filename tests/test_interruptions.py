@@ -57,6 +57,8 @@ def same_results(workdir, whole):
   ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole))
   for field in ("validation", "test", "best_steps", "steps"):
     assert ours[field] == theirs[field]
+  ours, theirs = ((path / "predictions.npz").read_bytes() for path in (workdir, whole))
+  assert ours == theirs
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):

@@ -124,7 +124,9 @@ def losses_of(path, standardise):
     losses.append(
       [float(metrics[name][0]) for name in ("loss", "mean_squared_error") if name in metrics]
     )
-  return np.array(losses), program.measure([state["states"][0].params], "validation")[0]
+  return np.array(losses), program.predictions([state["states"][0].params], "validation")[
+    0
+  ].measured
 
 
 def test_training_is_that_on_standardised_values(tmp_path):

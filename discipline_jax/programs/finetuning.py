@@ -17,7 +17,7 @@ from discipline_jax.models.functional import Forward, classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
 from discipline_jax.programs.evaluation import compute_outputs, place_samples, rows_sharding
 from discipline_jax.programs.finetuning_plan import Plan
-from discipline_jax.tasks.answer import Measured
+from discipline_jax.tasks.answer import Predictions
 from discipline_jax.training.batches import Batches
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.samples import Batch, Samples, outputs_of, sample_loss
@@ -117,8 +117,8 @@ class Finetuning:
       metrics.append(measured)
     return {"states": states, "bests": state["bests"]}, metrics
 
-  def measure(self, params: list[dict], part: str, max_examples: int = -1) -> list[Measured]:
-    """Measures each replica on a part of its split.
+  def predictions(self, params: list[dict], part: str, max_examples: int = -1) -> list[Predictions]:
+    """Computes the outputs of each replica for a part of its split, and scores them.
 
     Args:
       params: parameters of each group of replicas.
@@ -129,14 +129,16 @@ class Finetuning:
     params = self.restored(params)
     indices = np.stack([split[part] for split in plan.splits]).astype(np.int32)
     indices = indices if max_examples == -1 else indices[:, :max_examples]
-    measured = []
+    predictions = []
     for group, own in zip(self.groups, params, strict=True):
       outputs = self.outputs(own, group, indices[group])
       for samples, scale, one in zip(indices[group], plan.scales[group], outputs, strict=True):
         targets = {name: target[samples] for name, target in plan.features.targets.items()}
         own_groups = plan.features.groups[samples]
-        measured.append(plan.task.answer.measure(one, targets | scale, own_groups))
-    return measured
+        measured = plan.task.answer.measure(one, targets | scale, own_groups)
+        units = plan.task.answer.units(samples, own_groups)
+        predictions.append(Predictions(samples, one, units, measured))
+    return predictions
 
   def restored(self, params: list[dict]) -> list[dict]:
     """Returns the parameters of each group whose outputs are not standardised: its scale is folded into the head."""

@@ -44,6 +44,23 @@ class Measured:
 
 
 @dataclasses.dataclass(frozen=True)
+class Predictions:
+  """The outputs of one replica for one part of the data, and what was scored.
+
+  Attributes:
+    samples: number of each sample in the task.
+    outputs: outputs [samples, ...], not standardised.
+    units: number of each sample that was scored or, if samples vote, of each group; as long as `measured.labels`.
+    measured: the scores.
+  """
+
+  samples: Int32[np.ndarray, " samples"]
+  outputs: np.ndarray
+  units: np.ndarray
+  measured: Measured
+
+
+@dataclasses.dataclass(frozen=True)
 class Layout:
   """Where the symbols of samples stand in their rows, for answers about each symbol.
 
@@ -186,6 +203,18 @@ class Answer(abc.ABC):
       targets: targets of the samples; with those of `scale`, if the loss is to be that of standardised values.
       groups: numbers what each sample is a part of.
     """
+
+  def units(
+    self, samples: Int32[np.ndarray, " samples"], groups: Int32[np.ndarray, " samples"]
+  ) -> np.ndarray:
+    """Returns the number of each unit that `measure` scores, in its order: by default of each sample.
+
+    Args:
+      samples: numbers of the samples.
+      groups: see `measure`.
+    """
+    del groups
+    return samples
 
   @property
   @abc.abstractmethod

@@ -124,6 +124,11 @@ class Class(Answer):
       predicted = np.array(list(votes.values()))
     return _measured(self.metric, losses, collapsed, labels, predicted)
 
+  def units(
+    self, samples: Int32[np.ndarray, " samples"], groups: Int32[np.ndarray, " samples"]
+  ) -> np.ndarray:
+    return np.unique(groups) if self.vote else samples  # the order in which `vote` has them
+
   @property
   def columns(self) -> list[str]:
     return ["prediction", *(f"p_{label}" for label in self.labels)]

@@ -55,6 +55,8 @@ class TestClass:
     if vote is None:
       groups, logits, targets = ALONE, LOGITS, {"labels": targets["labels"][:3]}
     assert answer.measure(logits, targets, groups).score == pytest.approx(score)
+    samples = np.array([31, 5, 9, 4], np.int32)[: len(groups)]
+    assert answer.units(samples, groups).tolist() == ([7, 8] if vote else [31, 5, 9])
 
   def test_lines_of_predictions(self):
     answer = Class(LABELS)
