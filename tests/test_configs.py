@@ -17,7 +17,7 @@ NAMES = sorted(
   if path.stem != "__init__"
 )
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
-OTHERS = ("quickstart", "artificial_small", "custom")
+OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer")
 TASKS = [name for name in NAMES if name not in (*OTHERS, *PRETRAININGS)]
 
 

@@ -30,12 +30,14 @@ class Baseline:
   """What a model without a network gives for one replica's split.
 
   Attributes:
-    note: its setting, such as `always N`.
-    labels, predicted: for `validation` and each test part, the true and the predicted class or value of each sample
-      or, if samples vote, of each group.
+    setting: such as `always N`.
+    units: for `validation` and each test part, the number of each sample that is scored or, if samples vote, of each
+      group.
+    labels, predicted: likewise, the true and the predicted classes or values.
   """
 
-  note: str
+  setting: str
+  units: Mapping[str, np.ndarray]
   labels: Mapping[str, np.ndarray]
   predicted: Mapping[str, np.ndarray]
 
@@ -61,7 +63,7 @@ def fit_baselines(plan: Plan) -> dict[str, list[Baseline]]:
   for split in plan.splits:
     linear = _linear(plan, split, counts)
     fitted["linear"].append(linear)
-    fitted["constant"].append(_constant(plan, split, linear.labels))
+    fitted["constant"].append(_constant(plan, split, linear))
   return fitted
 
 
@@ -99,16 +101,17 @@ def count_symbols(symbols: UInt[np.ndarray, "samples length"], num_symbols: int)
   return sparse.vstack(blocks, format="csr")
 
 
-def _constant(plan: Plan, split: Split, labels: Mapping[str, np.ndarray]) -> Baseline:
+def _constant(plan: Plan, split: Split, linear: Baseline) -> Baseline:
   answer, targets = plan.task.answer, plan.features.targets
   if answer.labels:
     counts = np.bincount(targets["labels"][split["train"]], minlength=len(answer.labels))
     value = 1 if answer.metric == "f1" else int(counts.argmax())
-    note = f"always {answer.labels[value]}"
+    setting = f"always {answer.labels[value]}"
   else:
     value = float(targets["labels"][split["train"]].mean())
-    note = f"always {value:.4g}, the mean"
-  return Baseline(note, labels, {part: np.full_like(own, value) for part, own in labels.items()})
+    setting = f"always {value:.4g}, the mean"
+  predicted = {part: np.full_like(own, value) for part, own in linear.labels.items()}
+  return Baseline(setting, linear.units, linear.labels, predicted)
 
 
 def _linear(plan: Plan, split: Split, counts) -> Baseline:
@@ -125,11 +128,11 @@ def _linear(plan: Plan, split: Split, counts) -> Baseline:
       f"the training part has one class only, {answer.labels[own[0]]}; give more samples, or a larger"
       " task.train_fraction"
     )
-  best, note = None, ""
+  best, setting = None, ""
   model = LogisticRegression(max_iter=_ITERATIONS, warm_start=True) if answer.labels else Ridge()
   for strength in _STRENGTHS:
     model.set_params(**({"C": strength} if answer.labels else {"alpha": 1 / strength}))
-    with warnings.catch_warnings():  # the note says it
+    with warnings.catch_warnings():  # the setting says it
       warnings.simplefilter("ignore", ConvergenceWarning)
       model.fit(train, own)
     measured = {
@@ -143,11 +146,15 @@ def _linear(plan: Plan, split: Split, counts) -> Baseline:
     }
     if best is None or measured["validation"].score > best["validation"].score:
       stopped = answer.labels and int(np.max(model.n_iter_)) >= _ITERATIONS
-      note = f"L2 {1 / strength:g}" + (", not converged" if stopped else "")
+      setting = f"L2 {1 / strength:g}" + (", not converged" if stopped else "")
       best = measured
   assert best is not None
   return Baseline(
-    note,
+    setting,
+    {
+      part: answer.units(split[part].astype(np.int32), plan.features.groups[split[part]])
+      for part in best
+    },
     {part: one.labels for part, one in best.items()},
     {part: one.predicted for part, one in best.items()},
   )

@@ -90,10 +90,10 @@ def measure_speed(program: Finetuning, begin: float) -> Speed:
   scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
   params = [one.params for one in state["states"]]
   clock = time.perf_counter()
-  program.measure(params, "validation")
+  program.predictions(params, "validation")
   compiling += time.perf_counter() - clock
   clock = time.perf_counter()
-  program.measure(params, "validation")
+  program.predictions(params, "validation")
   each = (time.perf_counter() - clock) / scored["validation"]
   compiling -= each * scored["validation"]
   during = scored["validation"] if most == -1 else min(most, scored["validation"])
