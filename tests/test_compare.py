@@ -1,0 +1,246 @@
+"""Comparisons: which runs they make, what they conclude, and what stops them. One of them trains."""
+
+import json
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from discipline_jax.main import main
+from discipline_jax.programs import timing
+from discipline_jax.programs.timing import Speed
+from tests.fake_finetuning import FakeFinetuning
+from tests.testdata.small_files import write_weights
+from tests.whole_runs import finish, one_device, start_config
+
+CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_compare.py"
+RUNS = [
+  f"{init}_{name}"
+  for init in ("pretrained", "scratch")
+  for name in ("0.001", "0.01", "0.01_other_seeds")
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+  return write_weights(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def compare(checkpoint, tmp_path, monkeypatch):
+  """Runs the comparison in `tmp_path / run` without training: (shares, arguments) -> (exit code, runs that it ran)."""
+  monkeypatch.setattr(timing, "measure_speed", lambda *_: Speed(1, 1, 1, 1, 1))
+
+  def run(shares, *arguments):
+    fake = FakeFinetuning(shares)
+    monkeypatch.setattr("discipline_jax.cells.finetune", fake)
+    given = [f"--config={CONFIG}", f"--config.model.checkpoint={checkpoint}"]
+    with one_device():
+      code = main(["main", *given, f"--workdir={tmp_path / 'run'}", *arguments])
+    return code, fake.ran
+
+  return run
+
+
+def better_pretrained(config, seed):
+  rate = 0.0 if config.train.learning_rate == 0.01 else 0.1
+  return 0.9 - rate - 0.01 * seed - (0.3 if config.model.init == "scratch" else 0)
+
+
+def result_of(folder):
+  return json.loads((folder / "run" / "result.json").read_text())
+
+
+def test_each_init_goes_on_at_its_best_rate(compare, tmp_path, capsys):
+  def shares(config, seed):
+    best = {"pretrained": 0.001, "scratch": 0.01}[config.model.init]
+    return 0.8 - 0.01 * seed - 0.2 * (config.train.learning_rate != best)
+
+  code, ran = compare(shares)
+  output = capsys.readouterr()
+  assert code == 0, output.err
+  assert ran == [
+    *("pretrained_0.001", "pretrained_0.01", "pretrained_0.001_other_seeds"),
+    *("scratch_0.001", "scratch_0.01", "scratch_0.01_other_seeds"),
+  ]
+  result = result_of(tmp_path)
+  assert result["seeds"] == [0, 1, 2]
+  assert result["rates"]["pretrained"] == pytest.approx({"0.001": 80.0, "0.01": 60.0}, abs=1)
+  for init, own in result["workdirs"].items():
+    scores = [
+      score
+      for name in own
+      for score in json.loads((tmp_path / "run" / name / "result.json").read_text())["test"]["runs"]
+    ]
+    assert result["candidates"][init]["test"]["runs"] == pytest.approx(scores)
+    config = json.loads((tmp_path / "run" / own[1] / "config.json").read_text())
+    assert (config["seed"], config["replicas"], config["train"]["steps"]) == (1, 2, 6)
+    assert config["eval"]["every_steps"] == 3
+  assert "rate 0.001 of 0.001, 0.01" in output.out
+  assert any("lower rates are better for pretrained" in one for one in result["limits"])
+  assert any("higher rates are better for scratch" in one for one in result["limits"])
+
+
+def test_a_finished_one_is_shown_and_an_unfinished_one_goes_on(compare, tmp_path, capsys):
+  assert compare(better_pretrained) == (0, RUNS)
+  shown = capsys.readouterr().out
+  assert compare(better_pretrained) == (0, [])
+  table = shown[shown.index("\ndna_planted") :]
+  assert capsys.readouterr().out == table
+  before = (tmp_path / "run" / "result.json").read_text()
+  (tmp_path / "run" / "result.json").unlink()
+  shutil.rmtree(tmp_path / "run" / "scratch_0.001")
+  assert compare(better_pretrained) == (0, ["scratch_0.001"])
+  ours, theirs = result_of(tmp_path), json.loads(before)
+  assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+def test_what_it_says(compare, tmp_path, capsys):
+  assert compare(better_pretrained)[0] == 0
+  out = capsys.readouterr().out
+  result = result_of(tmp_path)
+  assert list(result["candidates"]) == ["pretrained", "scratch", "constant", "linear"]
+  assert "So pre-training helps" in out
+  assert all(sentence in out for sentence in (*result["sentences"], *result["limits"]))
+  assert f"{tmp_path / 'run' / 'pretrained_0.01_other_seeds'}" in out
+  scores = {name: one["test"]["mean"] for name, one in result["candidates"].items()}
+  assert scores["pretrained"] == pytest.approx(89, abs=1)
+  assert scores["constant"] == pytest.approx(100 / 3, abs=8)
+  [lead] = [
+    one
+    for one in result["differences"]
+    if (one["first"], one["second"]) == ("pretrained", "scratch")
+  ]
+  assert lead["mean"] == pytest.approx(scores["pretrained"] - scores["scratch"])
+
+
+def test_a_rate_at_which_the_loss_is_not_finite_is_left_out(compare, tmp_path, capsys):
+  """At 0.01 it happens with another seed than the first, and the second best rate takes its place."""
+
+  def shares(config, seed):
+    if config.model.init == "scratch" and config.train.learning_rate == 0.01 and seed == 2:
+      return None
+    return better_pretrained(config, seed)
+
+  assert compare(shares)[0] == 0, capsys.readouterr().err
+  result = result_of(tmp_path)
+  assert result["workdirs"]["scratch"] == ["scratch_0.001", "scratch_0.001_other_seeds"]
+  assert result["rates"]["scratch"]["0.01"] is None
+  assert any("scratch can do: its loss was not finite at some" in one for one in result["limits"])
+
+
+def test_an_init_that_fails_at_all_rates_and_a_comparison_that_does(compare, tmp_path, capsys):
+  def shares(config, seed):
+    return None if config.model.init == "scratch" else better_pretrained(config, seed)
+
+  assert compare(shares)[0] == 0, capsys.readouterr().err
+  result = result_of(tmp_path)
+  assert list(result["candidates"]) == ["pretrained", "constant", "linear"]
+  assert any("scratch can do: its loss was not finite at all" in one for one in result["limits"])
+  shutil.rmtree(tmp_path / "run")
+  assert compare(lambda *_: None)[0] == 3
+  assert "compare.rates" in capsys.readouterr().err
+  assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_the_time_is_said_and_kept(compare, tmp_path, capsys):
+  """A training of 6 updates takes 1 + 6 + 2 + 1 s: with two seeds there are 6 of them, and 2 s of compiling."""
+  assert compare(better_pretrained, "--config.compare.minutes=1.2")[0] == 0
+  out = capsys.readouterr().out
+  assert re.search(r"about 1\.\d+ minutes: 6 trainings of 6 updates .* at 1 updates a second", out)
+  result = result_of(tmp_path)
+  assert result["seeds"] == [0, 1]
+  assert any("2 seeds in place of 3" in one for one in result["limits"])
+  plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+  assert plan["grid"]["seeds"] == 2
+  assert plan["minutes"] == pytest.approx(62 / 60, abs=0.2)
+
+
+def test_dry_run_writes_nothing(compare, tmp_path, capsys):
+  assert compare(better_pretrained, "--dry-run") == (0, [])
+  out = capsys.readouterr().out
+  assert "pretrained, scratch, each at 0.001, 0.01 with seed 0" in out
+  assert "8 trainings" in out
+  assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+  ("argument", "expected"),
+  [
+    ("task.name=None", "task.name is not set"),
+    ("task.name=custom", "task.path is not set"),
+    ("replicas=1", "replicas = 1"),
+    ("compare.rates=()", "compare.rates is empty"),
+    ("compare.rates=(0.001,0.001)", "names one twice"),
+    ("compare.rates=(0.001,-1.0)", "compare.rates has -1.0"),
+    ("compare.inits=()", "compare.inits is empty"),
+    ("compare.inits=('warm',)", "compare.inits = 'warm' is not one of: "),
+    ("compare.minutes=-1", "compare.minutes = -1.0"),
+    ("compare.minutes=0.5", "compare.minutes = 0.5 is too few: 6 trainings of 6 updates"),
+    ("model.checkpoint=None", "needs --config.model.checkpoint"),
+    ("model.init=scratch", "set --config.compare.inits"),
+    ("train.learning_rate=0.1", "set --config.compare.rates"),
+    ("eval.every_steps=0", "eval.every_steps = 0 is less than 1"),
+  ],
+)
+def test_mistakes(argument, expected, compare, tmp_path, capsys):
+  assert compare(better_pretrained, f"--config.{argument}") == (2, [])
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert error.startswith("error: ")
+  assert expected in error
+  assert not (tmp_path / "run").exists()
+
+
+def test_one_test_sample(compare, tmp_path, capsys):
+  path = tmp_path / "mine.csv"
+  path.write_text("sequence,label\n" + "".join(f"ACGT{'AC' * i},{i % 2}\n" for i in range(12)))
+  arguments = ("--config.task.name=custom", f"--config.task.path={path}")
+  assert compare(better_pretrained, *arguments, "--config.train.batch_size=4") == (2, [])
+  assert "the validation part has 1 sample" in capsys.readouterr().err
+  assert not (tmp_path / "run").exists()
+
+
+def test_another_config_in_the_same_workdir_is_refused(compare, capsys):
+  assert compare(better_pretrained)[0] == 0
+  assert compare(better_pretrained, "--config.compare.rates=(0.001,)") == (2, [])
+  assert "compare.rates" in capsys.readouterr().err
+
+
+def test_the_seeds_of_a_run_have_the_token_maps_of_their_number(compare, tmp_path):
+  assert compare(better_pretrained, "--config.token_map.seed=7")[0] == 0
+  maps = {
+    name: json.loads((tmp_path / "run" / name / "config.json").read_text())["token_map"]["seed"]
+    for name in RUNS
+  }
+  assert {name: 7 + name.endswith("_seeds") for name in RUNS} == maps
+
+
+def test_it_trains(checkpoint, tmp_path):
+  """The whole way, killed once in the middle: what the runs predict is what is compared."""
+  arguments = (f"--config.model.checkpoint={checkpoint}", "--config.compare.rates=(0.001,)")
+  workdir = tmp_path / "run"
+  process = start_config(CONFIG, workdir, *arguments)
+  while not (workdir / "pretrained_0.001" / "result.json").exists():
+    assert process.poll() is None, process.communicate()[1]
+  process.kill()
+  process.communicate()
+  assert not (workdir / "result.json").exists()
+  plan = (workdir / "plan.json").read_bytes()
+  code, out, error = finish(start_config(CONFIG, workdir, *arguments))
+  assert code == 0, error
+  assert (workdir / "plan.json").read_bytes() == plan
+  assert "Best on test is " in out or "both have the best test score" in out
+  result = json.loads((workdir / "result.json").read_text())
+  assert result["mode"] == "compare"
+  predicted = [
+    np.load(workdir / name / "predictions.npz", allow_pickle=False)
+    for name in result["workdirs"]["scratch"]
+  ]
+  right = [
+    100 * (own["test.labels"][i] == own["test.predicted"][i]).mean()
+    for own in predicted
+    for i in range(len(own["seeds"]))
+  ]
+  assert result["candidates"]["scratch"]["test"]["runs"] == pytest.approx(right)
