@@ -105,8 +105,8 @@ def _constant(plan: Plan, split: Split, linear: Baseline) -> Baseline:
   answer, targets = plan.task.answer, plan.features.targets
   if answer.labels:
     counts = np.bincount(targets["labels"][split["train"]], minlength=len(answer.labels))
-    value = 1 if answer.metric == "f1" else int(counts.argmax())
-    setting = f"always {answer.labels[value]}"
+    number = 1 if answer.metric == "f1" else int(counts.argmax())
+    value, setting = float(number), f"always {answer.labels[number]}"
   else:
     value = float(targets["labels"][split["train"]].mean())
     setting = f"always {value:.4g}, the mean"
