@@ -1,4 +1,4 @@
-"""Puts what runs and baselines predicted side by side: the same seeds, and in each seed the same samples."""
+"""Puts what runs and baselines predicted side by side: the same seeds, and for each seed the same samples."""
 
 import dataclasses
 import pathlib
@@ -38,21 +38,15 @@ class Predicted:
 Parts = dict[str, Predicted]
 
 
-def of_runs(workdirs: Sequence[pathlib.Path]) -> Parts:
-  """Reads the predictions of finished fine-tunings, whose replicas follow each other."""
-  files = []
-  for workdir in workdirs:
-    with np.load(workdir / FILE, allow_pickle=False) as arrays:
-      files.append(dict(arrays))
-  return {
-    part: Predicted(
-      *(
-        [row for one in files for row in one[f"{part}.{name}"]]
-        for name in ("units", "labels", "predicted")
+def of_run(workdir: pathlib.Path) -> Parts:
+  """Reads the predictions of a finished fine-tuning."""
+  with np.load(workdir / FILE, allow_pickle=False) as arrays:
+    return {
+      part: Predicted(
+        *(list(arrays[f"{part}.{name}"]) for name in ("units", "labels", "predicted"))
       )
-    )
-    for part in _PARTS
-  }
+      for part in _PARTS
+    }
 
 
 def of_baselines(baselines: Sequence[Baseline]) -> Parts:
@@ -68,14 +62,9 @@ def of_baselines(baselines: Sequence[Baseline]) -> Parts:
 
 
 def candidates(
-  networks: Mapping[str, Parts],
-  baselines: Mapping[str, Parts],
-  collapsed: Sequence[str],
+  networks: Mapping[str, Parts], baselines: Mapping[str, Parts], collapsed: Sequence[str]
 ) -> list[Candidate]:
-  """Returns all of them with the test samples that they share.
-
-  Runs with other seeds may have parts of another length, because the replicas of a run have parts of the same length;
-  samples at the end are then left out.
+  """Returns all of them with their predictions for test.
 
   Args:
     networks: predictions by init.
@@ -83,16 +72,16 @@ def candidates(
     collapsed: inits that predict (nearly) the same for all validation samples with at least one seed.
   """
   tests = {name: parts["test"] for name, parts in (*networks.items(), *baselines.items())}
-  length = min(len(row) for one in tests.values() for row in one.units)
-  units = np.stack([row[:length] for row in next(iter(tests.values())).units])
-
-  def cut(rows: Sequence[np.ndarray]) -> np.ndarray:
-    return np.stack([row[:length] for row in rows])
-
-  for name, one in tests.items():
-    if not np.array_equal(cut(one.units), units):
-      raise AssertionError(f"{name} was scored on other test samples than the first candidate")
-  return [
-    Candidate(name, name in networks, units, cut(one.labels), cut(one.predicted), name in collapsed)
+  found = [
+    Candidate(
+      name,
+      name in networks,
+      *(np.stack(rows) for rows in (one.units, one.labels, one.predicted)),
+      name in collapsed,
+    )
     for name, one in tests.items()
   ]
+  for one in found:
+    if not np.array_equal(one.units, found[0].units):
+      raise AssertionError(f"{one.name} was scored on other test samples than {found[0].name}")
+  return found

@@ -11,8 +11,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line, verdict
-from discipline_jax.candidates import candidates, of_baselines, of_runs
-from discipline_jax.cells import check_fields, make_cell, quality, run_cell
+from discipline_jax.candidates import candidates, of_baselines, of_run
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
@@ -24,13 +23,14 @@ from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.schedule import cuts, fitted_grid, whole_grid
 from discipline_jax.training.sharding import mesh_of
+from discipline_jax.trials import check_fields, make_trial, quality, run_trial
 
 
 def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table and in sentences that say what the runs show and what they do not.
 
-  Each init of `compare.inits` tries each of `compare.rates` with the first seed; at the rate that is best on validation
-  it is trained with the other seeds. A comparison that was stopped goes on, and a finished one is only shown.
+  Each init of `compare.inits` tries each of `compare.rates` with one seed; at the rate that is best on validation it is
+  trained with all of them. A comparison that was stopped goes on, and a finished one is only shown.
 
   Args:
     config: see `modes.compare`.
@@ -42,16 +42,20 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   run = Workdir(workdir, config)
   result = None if dry_run else run.result()
   if result is None:
-    first = _cell(config, config.compare.inits[0], config.compare.rates[0])
+    settings = config.compare
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
+    # How often it is evaluated is decided by the length of an epoch, which only the plan knows.
+    fields = {"replicas": 1, "eval.every_steps": config.eval.every_steps or 1}
+    first = _trial(config, settings.inits[0], settings.rates[0], fields)
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     _check_parts(program.plan)
     if dry_run:
       print(_description(config, program, workdir))
       return
     grid = fitted_grid(config, program, run, started)
+    plan = make_plan(make_trial(first, {"replicas": grid.seeds}))
     with run:
-      result = run.result() or _train(config, program.plan, grid, run, started)
+      result = run.result() or _train(config, plan, grid, run, started)
       run.write_result(result)
   if jax.process_index() == 0:
     print(verdict.show(result))
@@ -85,44 +89,25 @@ def _check_parts(plan: Plan) -> None:
 def _description(config: ConfigDict, program: Finetuning, workdir: pathlib.Path) -> str:
   grid = whole_grid(config, program.plan)
   minutes = config.compare.minutes
-  bound = "" if minutes is None else f", or fewer seeds and then epochs within {minutes:g} minutes"
+  bound = "" if minutes is None else f", or less, to keep to {minutes:g} minutes"
   return command_line.format_rows(
     finetuning_description.describe(program)
     | {
       "comparison": f"{', '.join(config.compare.inits)}, each at {', '.join(map('{:g}'.format, config.compare.rates))}"
-      f" with seed {config.seed}, and at its best rate with {grid.seeds - 1} more: {grid.trainings} trainings{bound}",
+      f" with one seed, and at its best rate with {grid.seeds} seeds{bound}",
       "workdir": str(workdir),
     }
   )
 
 
-def _cell(config: ConfigDict, init: str, rate: float, grid: Grid | None = None) -> ConfigDict:
-  """Returns the fine-tuning of an init at a rate with the first seed, as long as the grid says."""
-  every = config.eval.every_steps or 1  # before the grid says it, it is not used
-  fields: dict[str, Any] = {"eval.every_steps": every if grid is None else grid.every_steps}
-  if grid is not None:
-    fields["train.steps"] = grid.steps
-  return make_cell(
-    config,
-    {"model.init": init, "train.learning_rate": float(rate), "replicas": 1, **fields},
-  )
-
-
-def _with_other_seeds(cell: ConfigDict, seeds: int) -> ConfigDict:
-  """Returns the same fine-tuning with the seeds after its first one."""
-  map_seed = cell.token_map.seed
-  return make_cell(
-    cell,
-    {
-      "seed": cell.seed + 1,
-      "replicas": seeds - 1,
-      "token_map.seed": None if map_seed is None else map_seed + 1,
-    },
-  )
+def _trial(config: ConfigDict, init: str, rate: float, fields: Mapping[str, Any]) -> ConfigDict:
+  """Returns a fine-tuning of an init at a rate."""
+  return make_trial(config, {"model.init": init, "train.learning_rate": float(rate), **fields})
 
 
 def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: float) -> dict:
   """Runs all fine-tunings and the baselines, and returns the result."""
+  baselines = fit_baselines(plan)  # first, because what is wrong with the parts shows here
   trained: dict[str, _Trained] = {}
   tried: dict[str, dict[str, float | None]] = {}
   for init in config.compare.inits:
@@ -134,12 +119,8 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
       f"the loss was not finite at any of compare.rates = {config.compare.rates}, {run.path}; give lower ones, in"
       " another --workdir"
     )
-  one = next(iter(trained.values()))
-  others = _with_other_seeds(_cell(config, one.init, one.rate, grid), grid.seeds)
-  fitted = [fit_baselines(one) for one in (plan, make_plan(others))]
-  baselines = {name: [one for own in fitted for one in own[name]] for name in fitted[0]}
   metric = plan.task.answer.metric
-  networks = {init: of_runs(one.workdirs) for init, one in trained.items()}
+  networks = {init: of_run(run.path / one.workdir) for init, one in trained.items()}
   simple = {name: of_baselines(own) for name, own in baselines.items()}
   settings = {
     init: f"rate {one.rate:g} of {', '.join(tried[init])}" for init, one in trained.items()
@@ -152,10 +133,10 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
     "task": plan.task.name,
     "metric": metric,
     "model": config.model.checkpoint,
-    "seeds": list(range(config.seed, config.seed + grid.seeds)),
+    "seeds": plan.seeds,
     "steps": grid.steps,
     "rates": tried,
-    "workdirs": {init: [path.name for path in one.workdirs] for init, one in trained.items()},
+    "workdirs": {init: one.workdir for init, one in trained.items()},
     "candidates": {
       name: {"setting": settings[name], **{part: one.scores(metric) for part, one in parts.items()}}
       for name, parts in (*networks.items(), *simple.items())
@@ -175,37 +156,44 @@ class _Trained:
 
   Attributes:
     init, rate: which.
-    workdirs: the runs of the first seed and of the others.
-    collapsed: whether one of them collapsed.
+    workdir: name of the folder of its run.
+    collapsed: whether a seed of it collapsed.
   """
 
   init: str
   rate: float
-  workdirs: tuple[pathlib.Path, pathlib.Path]
+  workdir: str
   collapsed: bool
 
 
 def _train_init(
   config: ConfigDict, init: str, grid: Grid, folder: pathlib.Path
 ) -> tuple[_Trained | None, dict[str, float | None]]:
-  """Trains an init at each rate, and at the best one with all seeds.
+  """Trains an init at each rate with one seed, and at the best rate with all seeds.
 
   Returns:
-    The trained init, or None if the loss was finite at no rate; and for each rate the validation score of the first
-    seed, or None if its loss, or that of the other seeds, was not finite.
+    The trained init, or None if the loss was finite at no rate; and for each rate the validation score of its trial, or
+    None if a loss was not finite.
   """
-  cells = {rate: _cell(config, init, rate, grid) for rate in config.compare.rates}
-  places = {rate: folder / f"{init}_{rate:g}" for rate in cells}
-  results = {rate: run_cell(cell, places[rate]) for rate, cell in cells.items()}
-  finished = {rate: one for rate, one in results.items() if one is not None}
-  tried = {f"{rate:g}": one and one["validation"]["mean"] for rate, one in results.items()}
-  ranked = sorted(finished, key=lambda rate: quality(places[rate], finished[rate]), reverse=True)
-  for rate in ranked:
-    place = folder / f"{init}_{rate:g}_other_seeds"
-    others = run_cell(_with_other_seeds(cells[rate], grid.seeds), place)
-    if others is not None:
-      collapsed = finished[rate]["collapsed"] or others["collapsed"]
-      return _Trained(init, rate, (places[rate], place), collapsed), tried
+  one_seed = {"replicas": 1, "train.steps": grid.trial_steps, "eval.every_steps": grid.every_steps}
+  all_seeds = {
+    "replicas": grid.seeds,
+    "train.steps": grid.steps,
+    "eval.every_steps": grid.every_steps,
+  }
+  tried: dict[str, float | None] = {}
+  qualities = {}
+  for rate in config.compare.rates:
+    place = folder / f"{init}_try_{rate:g}"
+    result = run_trial(_trial(config, init, rate, one_seed), place)
+    tried[f"{rate:g}"] = None if result is None else result["validation"]["mean"]
+    if result is not None:
+      qualities[rate] = quality(place, result)
+  for rate in sorted(qualities, key=lambda one: qualities[one], reverse=True):
+    name = f"{init}_{rate:g}"
+    result = run_trial(_trial(config, init, rate, all_seeds), folder / name)
+    if result is not None:
+      return _Trained(init, rate, name, result["collapsed"]), tried
     tried[f"{rate:g}"] = None
   return None, tried
 

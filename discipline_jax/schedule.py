@@ -33,6 +33,7 @@ def whole_grid(config: ConfigDict, plan: Plan) -> Grid:
     inits=len(config.compare.inits),
     rates=len(config.compare.rates),
     seeds=config.replicas,
+    trial_steps=plan.num_steps,
     steps=plan.num_steps,
     epoch_steps=epoch,
     every_steps=config.eval.every_steps or epoch,
@@ -72,8 +73,9 @@ def fitted_grid(config: ConfigDict, program: Finetuning, run: Workdir, started: 
     if jax.process_index() == 0:
       _write(path, {"grid": grid, "speed": speed}, minutes)
       print(
-        f"about {minutes:.3g} minutes: {grid.trainings} trainings of {_length(grid)} at"
-        f" {1 / speed.update:.3g} updates a second, and {speed.compile:.0f} s to compile for each rate"
+        f"about {minutes:.3g} minutes: {grid.inits} inits, each at {grid.rates} rates for {grid.trial_steps} updates"
+        f" and with {grid.seeds} seeds for {_length(grid)}; {1 / speed.update:.3g} updates a second,"
+        f" {speed.compile:.0f} s to compile each rate"
         + "".join(f"; {one}" for one in cuts(grid, whole)),
         flush=True,
       )
@@ -83,6 +85,8 @@ def fitted_grid(config: ConfigDict, program: Finetuning, run: Workdir, started: 
 def cuts(grid: Grid, whole: Grid) -> list[str]:
   """Returns what `compare.minutes` has cut off, for the user."""
   told = []
+  if grid.trial_steps < grid.steps:
+    told.append("rates are tried for half of the updates, to keep to compare.minutes")
   if grid.seeds < whole.seeds:
     told.append(f"{grid.seeds} seeds in place of {whole.seeds}, to keep to compare.minutes")
   if grid.steps < whole.steps:

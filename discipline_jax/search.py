@@ -10,7 +10,6 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
-from discipline_jax.cells import check_fields, make_cell, quality, run_cell
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
@@ -21,6 +20,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.batches import epoch_steps
 from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import mesh_of
+from discipline_jax.trials import check_fields, make_trial, quality, run_trial
 
 _Choice = tuple[str, float]  # an optimizer and a rate
 
@@ -47,7 +47,7 @@ def search(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   result = None if dry_run else run.result()
   if result is None:
     settings = config.search
-    first = _cell(config, settings.inits[0], (settings.optimizers[0], settings.rates[0]))
+    first = _trial(config, settings.inits[0], (settings.optimizers[0], settings.rates[0]))
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     rungs = _rungs(config, program.num_steps)
@@ -71,7 +71,7 @@ def _check(config: ConfigDict) -> None:
   command_line.at_least(config, 2, ("search.factor",))
 
 
-def _cell(
+def _trial(
   config: ConfigDict, init: str, choice: _Choice, steps: int | None = None, every_steps: int = 1
 ) -> ConfigDict:
   """Returns the fine-tuning of a candidate for so many updates, or None: as the config says."""
@@ -81,7 +81,7 @@ def _cell(
     "train.learning_rate": float(choice[1]),
   }
   length = {} if steps is None else {"train.steps": steps}
-  return make_cell(
+  return make_trial(
     config, fields | length | {"eval.every_steps": config.eval.every_steps or every_steps}
   )
 
@@ -152,7 +152,7 @@ def _search_init(
     rows, qualities = {}, {}
     for choice in choices[:number]:
       place = folder / f"{init}_{choice[0]}_{choice[1]:g}_{steps}"
-      result = run_cell(_cell(config, init, choice, steps, epoch), place)
+      result = run_trial(_trial(config, init, choice, steps, epoch), place)
       rows[choice] = _row(choice, place, result)
       if result is not None:
         qualities[choice] = quality(place, result)
@@ -194,7 +194,7 @@ def _show(result: Mapping) -> str:
     notes.append(_note(init, found, result["metric"]))
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   table = [
-    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
     for row in rows
   ]
   share = 100 * result["updates"] / result["updates_of_full_grid"]

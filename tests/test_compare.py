@@ -19,7 +19,7 @@ CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_compare.py"
 RUNS = [
   f"{init}_{name}"
   for init in ("pretrained", "scratch")
-  for name in ("0.001", "0.01", "0.01_other_seeds")
+  for name in ("try_0.001", "try_0.01", "0.01")
 ]
 
 
@@ -35,7 +35,7 @@ def compare(checkpoint, tmp_path, monkeypatch):
 
   def run(shares, *arguments):
     fake = FakeFinetuning(shares)
-    monkeypatch.setattr("discipline_jax.cells.finetune", fake)
+    monkeypatch.setattr("discipline_jax.trials.finetune", fake)
     given = [f"--config={CONFIG}", f"--config.model.checkpoint={checkpoint}"]
     with one_device():
       code = main(["main", *given, f"--workdir={tmp_path / 'run'}", *arguments])
@@ -62,22 +62,19 @@ def test_each_init_goes_on_at_its_best_rate(compare, tmp_path, capsys):
   output = capsys.readouterr()
   assert code == 0, output.err
   assert ran == [
-    *("pretrained_0.001", "pretrained_0.01", "pretrained_0.001_other_seeds"),
-    *("scratch_0.001", "scratch_0.01", "scratch_0.01_other_seeds"),
+    *("pretrained_try_0.001", "pretrained_try_0.01", "pretrained_0.001"),
+    *("scratch_try_0.001", "scratch_try_0.01", "scratch_0.01"),
   ]
   result = result_of(tmp_path)
   assert result["seeds"] == [0, 1, 2]
   assert result["rates"]["pretrained"] == pytest.approx({"0.001": 80.0, "0.01": 60.0}, abs=1)
-  for init, own in result["workdirs"].items():
-    scores = [
-      score
-      for name in own
-      for score in json.loads((tmp_path / "run" / name / "result.json").read_text())["test"]["runs"]
-    ]
+  for init, name in result["workdirs"].items():
+    scores = json.loads((tmp_path / "run" / name / "result.json").read_text())["test"]["runs"]
     assert result["candidates"][init]["test"]["runs"] == pytest.approx(scores)
-    config = json.loads((tmp_path / "run" / own[1] / "config.json").read_text())
-    assert (config["seed"], config["replicas"], config["train"]["steps"]) == (1, 2, 6)
+    config = json.loads((tmp_path / "run" / name / "config.json").read_text())
+    assert (config["seed"], config["replicas"], config["train"]["steps"]) == (0, 3, 6)
     assert config["eval"]["every_steps"] == 3
+    assert config["mode"] == "finetune"
   assert "rate 0.001 of 0.001, 0.01" in output.out
   assert any("lower rates are better for pretrained" in one for one in result["limits"])
   assert any("higher rates are better for scratch" in one for one in result["limits"])
@@ -91,8 +88,8 @@ def test_a_finished_one_is_shown_and_an_unfinished_one_goes_on(compare, tmp_path
   assert capsys.readouterr().out == table
   before = (tmp_path / "run" / "result.json").read_text()
   (tmp_path / "run" / "result.json").unlink()
-  shutil.rmtree(tmp_path / "run" / "scratch_0.001")
-  assert compare(better_pretrained) == (0, ["scratch_0.001"])
+  shutil.rmtree(tmp_path / "run" / "scratch_try_0.001")
+  assert compare(better_pretrained) == (0, ["scratch_try_0.001"])
   ours, theirs = result_of(tmp_path), json.loads(before)
   assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
 
@@ -104,7 +101,7 @@ def test_what_it_says(compare, tmp_path, capsys):
   assert list(result["candidates"]) == ["pretrained", "scratch", "constant", "linear"]
   assert "So pre-training helps" in out
   assert all(sentence in out for sentence in (*result["sentences"], *result["limits"]))
-  assert f"{tmp_path / 'run' / 'pretrained_0.01_other_seeds'}" in out
+  assert f"{tmp_path / 'run' / 'pretrained_0.01'}" in out
   scores = {name: one["test"]["mean"] for name, one in result["candidates"].items()}
   assert scores["pretrained"] == pytest.approx(89, abs=1)
   assert scores["constant"] == pytest.approx(100 / 3, abs=8)
@@ -126,7 +123,7 @@ def test_a_rate_at_which_the_loss_is_not_finite_is_left_out(compare, tmp_path, c
 
   assert compare(shares)[0] == 0, capsys.readouterr().err
   result = result_of(tmp_path)
-  assert result["workdirs"]["scratch"] == ["scratch_0.001", "scratch_0.001_other_seeds"]
+  assert result["workdirs"]["scratch"] == "scratch_0.001"
   assert result["rates"]["scratch"]["0.01"] is None
   assert any("scratch can do: its loss was not finite at some" in one for one in result["limits"])
 
@@ -146,23 +143,29 @@ def test_an_init_that_fails_at_all_rates_and_a_comparison_that_does(compare, tmp
 
 
 def test_the_time_is_said_and_kept(compare, tmp_path, capsys):
-  """A training of 6 updates takes 1 + 6 + 2 + 1 s: with two seeds there are 6 of them, and 2 s of compiling."""
-  assert compare(better_pretrained, "--config.compare.minutes=1.2")[0] == 0
+  """6 updates take 1 + 6 + 2 + 1 s, 3 take 6 s: 2 * (2 * 6 + 2 * 10) s with two seeds, and 4 s of compiling."""
+  assert compare(better_pretrained, "--config.compare.minutes=1.4")[0] == 0
   out = capsys.readouterr().out
-  assert re.search(r"about 1\.\d+ minutes: 6 trainings of 6 updates .* at 1 updates a second", out)
+  assert re.search(
+    r"about 1\.\d+ minutes: .* with 2 seeds for 6 updates .* 1 updates a second", out
+  )
   result = result_of(tmp_path)
   assert result["seeds"] == [0, 1]
   assert any("2 seeds in place of 3" in one for one in result["limits"])
+  assert any("tried for half of the updates" in one for one in result["limits"])
+  trial = json.loads((tmp_path / "run" / "scratch_try_0.01" / "config.json").read_text())
+  assert (trial["replicas"], trial["train"]["steps"]) == (1, 3)
   plan = json.loads((tmp_path / "run" / "plan.json").read_text())
   assert plan["grid"]["seeds"] == 2
-  assert plan["minutes"] == pytest.approx(62 / 60, abs=0.2)
+  assert plan["minutes"] == pytest.approx(68 / 60, abs=0.2)
 
 
 def test_dry_run_writes_nothing(compare, tmp_path, capsys):
   assert compare(better_pretrained, "--dry-run") == (0, [])
   out = capsys.readouterr().out
-  assert "pretrained, scratch, each at 0.001, 0.01 with seed 0" in out
-  assert "8 trainings" in out
+  assert (
+    "pretrained, scratch, each at 0.001, 0.01 with one seed, and at its best rate with 3" in out
+  )
   assert not (tmp_path / "run").exists()
 
 
@@ -178,7 +181,10 @@ def test_dry_run_writes_nothing(compare, tmp_path, capsys):
     ("compare.inits=()", "compare.inits is empty"),
     ("compare.inits=('warm',)", "compare.inits = 'warm' is not one of: "),
     ("compare.minutes=-1", "compare.minutes = -1.0"),
-    ("compare.minutes=0.5", "compare.minutes = 0.5 is too few: 6 trainings of 6 updates"),
+    (
+      "compare.minutes=0.5",
+      "compare.minutes = 0.5 is too few: 2 inits, each at 2 rates and with 2 seeds for 6",
+    ),
     ("model.checkpoint=None", "needs --config.model.checkpoint"),
     ("model.init=scratch", "set --config.compare.inits"),
     ("train.learning_rate=0.1", "set --config.compare.rates"),
@@ -208,21 +214,12 @@ def test_another_config_in_the_same_workdir_is_refused(compare, capsys):
   assert "compare.rates" in capsys.readouterr().err
 
 
-def test_the_seeds_of_a_run_have_the_token_maps_of_their_number(compare, tmp_path):
-  assert compare(better_pretrained, "--config.token_map.seed=7")[0] == 0
-  maps = {
-    name: json.loads((tmp_path / "run" / name / "config.json").read_text())["token_map"]["seed"]
-    for name in RUNS
-  }
-  assert {name: 7 + name.endswith("_seeds") for name in RUNS} == maps
-
-
 def test_it_trains(checkpoint, tmp_path):
   """The whole way, killed once in the middle: what the runs predict is what is compared."""
   arguments = (f"--config.model.checkpoint={checkpoint}", "--config.compare.rates=(0.001,)")
   workdir = tmp_path / "run"
   process = start_config(CONFIG, workdir, *arguments)
-  while not (workdir / "pretrained_0.001" / "result.json").exists():
+  while not (workdir / "pretrained_try_0.001" / "result.json").exists():
     assert process.poll() is None, process.communicate()[1]
   process.kill()
   process.communicate()
@@ -234,13 +231,6 @@ def test_it_trains(checkpoint, tmp_path):
   assert "Best on test is " in out or "both have the best test score" in out
   result = json.loads((workdir / "result.json").read_text())
   assert result["mode"] == "compare"
-  predicted = [
-    np.load(workdir / name / "predictions.npz", allow_pickle=False)
-    for name in result["workdirs"]["scratch"]
-  ]
-  right = [
-    100 * (own["test.labels"][i] == own["test.predicted"][i]).mean()
-    for own in predicted
-    for i in range(len(own["seeds"]))
-  ]
-  assert result["candidates"]["scratch"]["test"]["runs"] == pytest.approx(right)
+  predicted = np.load(workdir / "scratch_0.001" / "predictions.npz", allow_pickle=False)
+  right = 100 * (predicted["test.labels"] == predicted["test.predicted"]).mean(1)
+  assert result["candidates"]["scratch"]["test"]["runs"] == pytest.approx(right.tolist())

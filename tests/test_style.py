@@ -25,7 +25,7 @@ LAYERS = (
   ("training",),
   ("programs", "runs"),
   ("finetune", "pretrain", "predict", "export", "schedule", "verdict"),
-  ("study", "cells", "candidates"),
+  ("study", "trials", "candidates"),
   ("compare", "search"),
   ("main",),
 )

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -46,8 +47,9 @@ class Grid:
 
   Attributes:
     inits, rates: how many of each; every init tries every rate with one seed.
-    seeds: how many seeds each init then has at its best rate.
-    steps: updates of each training.
+    seeds: with how many seeds each init is then trained at its best rate.
+    trial_steps: updates with which a rate is tried.
+    steps: updates of the trainings at the best rate.
     epoch_steps: updates of an epoch.
     every_steps: updates between two evaluations.
   """
@@ -55,18 +57,20 @@ class Grid:
   inits: int
   rates: int
   seeds: int
+  trial_steps: int
   steps: int
   epoch_steps: int
   every_steps: int
 
-  @property
-  def trainings(self) -> int:
-    """How many trainings of one seed there are."""
-    return self.inits * (self.rates + self.seeds - 1)
-
   def seconds(self, speed: Speed) -> float:
     """Returns the seconds that all of it takes."""
-    return self.rates * speed.compile + self.trainings * speed.run(self.steps, self.every_steps)
+    trials = self.rates * speed.run(self.trial_steps, self.every_steps)
+    finals = self.seeds * speed.run(self.steps, self.every_steps)
+    # The number of updates is part of a program, because the rate decays over them.
+    programs = self.rates
+    if self.trial_steps != self.steps:
+      programs += min(self.rates, self.inits)
+    return programs * speed.compile + self.inits * (trials + finals)
 
 
 def measure_speed(program: Finetuning, begin: float) -> Speed:
@@ -117,7 +121,9 @@ def _seconds_per_update(program: Finetuning, state) -> float:
 
 
 def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
-  """Returns the grid with as many seeds, and then as many epochs, as fit into a time.
+  """Returns as much of the grid as fits into a time.
+
+  First the rates are tried for half as long, then there are fewer seeds, and then fewer epochs.
 
   Args:
     grid: what is wanted.
@@ -130,21 +136,24 @@ def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
   """
   if minutes is None:
     return grid
-  left = 60 * minutes * _USED - spent
-  for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
-    fewer = dataclasses.replace(grid, seeds=seeds)
-    if fewer.seconds(speed) <= left:
-      return fewer
-  grid = dataclasses.replace(grid, seeds=MIN_SEEDS)
-  least = min(grid.steps, grid.epoch_steps)
-  for epochs in range(grid.steps // grid.epoch_steps, 0, -1):
-    fewer = dataclasses.replace(grid, steps=epochs * grid.epoch_steps)
-    if fewer.seconds(speed) <= left:
-      return fewer
-  shortest = dataclasses.replace(grid, steps=least)
-  needed = math.ceil((shortest.seconds(speed) + spent) / _USED / 60)
+  smaller = list(_smaller(grid))
+  for one in (grid, *smaller):
+    if one.seconds(speed) <= 60 * minutes * _USED - spent:
+      return one
+  least = smaller[-1]
+  needed = math.ceil((least.seconds(speed) + spent) / _USED / 60)
   raise UserError(
-    f"compare.minutes = {minutes:g} is too few: {shortest.trainings} trainings of {least} updates, at"
-    f" {1 / speed.update:.3g} updates a second, need {needed}; set --config.compare.minutes={needed}, or fewer"
-    " compare.rates or compare.inits, a smaller model.checkpoint, or a task.train_fraction"
+    f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
+    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
+    f" --config.compare.minutes={needed}, or fewer compare.rates or compare.inits, a smaller model.checkpoint, or a"
+    " task.train_fraction"
   )
+
+
+def _smaller(grid: Grid) -> Iterator[Grid]:
+  """Yields what is left of a grid when more and more is cut off."""
+  for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
+    yield dataclasses.replace(grid, seeds=seeds, trial_steps=math.ceil(grid.steps / 2))
+  for epochs in range((grid.steps - 1) // grid.epoch_steps, 0, -1):
+    steps = epochs * grid.epoch_steps
+    yield dataclasses.replace(grid, seeds=MIN_SEEDS, steps=steps, trial_steps=math.ceil(steps / 2))

@@ -51,20 +51,20 @@ def check_fields(config: ConfigDict, lists: Mapping[str, str], choices: Mapping[
     )
 
 
-def make_cell(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
+def make_trial(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
   """Returns the config of a fine-tuning: all fields that it shares with `config`, but for the given ones.
 
   Args:
     config: of the mode.
     fields: values by dotted name.
   """
-  cell = defaults.read(config.to_dict())
-  with cell.ignore_type():
-    cell.update_from_flattened_dict({"mode": "finetune", **fields})
-  return cell
+  trial = defaults.read(config.to_dict())
+  with trial.ignore_type():
+    trial.update_from_flattened_dict({"mode": "finetune", **fields})
+  return trial
 
 
-def run_cell(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
+def run_trial(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
   """Runs a fine-tuning unless it is finished, and returns its result; None if its loss was not finite."""
   if jax.process_index() == 0:
     print(f"\n== {workdir.name}", flush=True)
