@@ -76,7 +76,9 @@ def candidates(
     Candidate(
       name,
       name in networks,
-      *(np.stack(rows) for rows in (one.units, one.labels, one.predicted)),
+      np.stack(one.units),
+      np.stack(one.labels),
+      np.stack(one.predicted),
       name in collapsed,
     )
     for name, one in tests.items()

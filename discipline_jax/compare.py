@@ -59,10 +59,9 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
       run.write_result(result)
   if jax.process_index() == 0:
     print(verdict.show(result))
-    runs = ", ".join(str(workdir / name) for name in result["workdirs"][result["best_network"]])
-    print(
-      f"\nThe models of {result['best_network']} are in {runs}, for --config.mode=predict and export."
-    )
+    best = result["best_network"]
+    place = workdir / result["workdirs"][best]
+    print(f"\nThe models of {best} are in {place}, for --config.mode=predict and export.")
 
 
 def _check(config: ConfigDict) -> None:

@@ -147,7 +147,7 @@ def _search_init(
 ) -> dict:
   """Returns what each rung of an init gave, best first, and the winner of the last one."""
   choices = [(name, rate) for name in config.search.optimizers for rate in config.search.rates]
-  told = []
+  told: list[dict] = []
   for steps, number in rungs:
     rows, qualities = {}, {}
     for choice in choices[:number]:

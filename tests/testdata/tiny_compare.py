@@ -5,7 +5,7 @@ from discipline_jax import modes
 
 def get_config():
   config = modes.compare()
-  config.task.name = "dna_planted"
+  config.task.update(name="dna_planted", train_fraction=0.1)
   config.token_map.kind = "random"
   config.compare.inits = ("pretrained", "scratch")
   config.compare.rates = (1e-3, 1e-2)

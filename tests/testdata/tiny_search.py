@@ -7,7 +7,7 @@ from tests.testdata import tiny
 def get_config():
   small = tiny.get_config()
   config = modes.search()
-  config.task.name = "dna_planted"
+  config.task.update(name="dna_planted", train_fraction=0.1)
   config.token_map.kind = "random"
   config.replicas = 1
   config.model.config.update(small.model.config)
