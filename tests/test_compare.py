@@ -202,8 +202,9 @@ def test_mistakes(argument, expected, compare, tmp_path, capsys):
 def test_one_test_sample(compare, tmp_path, capsys):
   path = tmp_path / "mine.csv"
   path.write_text("sequence,label\n" + "".join(f"ACGT{'AC' * i},{i % 2}\n" for i in range(12)))
-  arguments = ("--config.task.name=custom", f"--config.task.path={path}")
-  assert compare(better_pretrained, *arguments, "--config.train.batch_size=4") == (2, [])
+  arguments = ("--config.task.name=custom", "--config.task.train_fraction=1.0")
+  arguments += (f"--config.task.path={path}", "--config.train.batch_size=4")
+  assert compare(better_pretrained, *arguments) == (2, [])
   assert "the validation part has 1 sample" in capsys.readouterr().err
   assert not (tmp_path / "run").exists()
 

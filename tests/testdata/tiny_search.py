@@ -10,7 +10,8 @@ def get_config():
   config.task.update(name="dna_planted", train_fraction=0.1)
   config.token_map.kind = "random"
   config.replicas = 1
-  config.model.config.update(small.model.config)
+  sizes = small.model.config.items()
+  config.model.config.update({name: size for name, size in sizes if size is not None})
   config.search.update(
     inits=("scratch",), optimizers=("adam", "novograd"), rates=(1e-3, 1e-2), rungs=2, factor=2
   )
