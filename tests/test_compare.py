@@ -13,7 +13,7 @@ from discipline_jax.programs import timing
 from discipline_jax.programs.timing import Speed
 from tests.fake_finetuning import FakeFinetuning
 from tests.testdata.small_files import write_weights
-from tests.whole_runs import finish, one_device, start_config
+from tests.whole_runs import one_device
 
 CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_compare.py"
 RUNS = [
@@ -215,23 +215,22 @@ def test_another_config_in_the_same_workdir_is_refused(compare, capsys):
   assert "compare.rates" in capsys.readouterr().err
 
 
-def test_it_trains(checkpoint, tmp_path):
-  """The whole way, killed once in the middle: what the runs predict is what is compared."""
-  arguments = (f"--config.model.checkpoint={checkpoint}", "--config.compare.rates=(0.001,)")
-  workdir = tmp_path / "run"
-  process = start_config(CONFIG, workdir, *arguments)
-  while not (workdir / "pretrained_try_0.001" / "result.json").exists():
-    assert process.poll() is None, process.communicate()[1]
-  process.kill()
-  process.communicate()
-  assert not (workdir / "result.json").exists()
-  plan = (workdir / "plan.json").read_bytes()
-  code, out, error = finish(start_config(CONFIG, workdir, *arguments))
-  assert code == 0, error
-  assert (workdir / "plan.json").read_bytes() == plan
-  assert "Best on test is " in out or "both have the best test score" in out
-  result = json.loads((workdir / "result.json").read_text())
+def test_it_trains(checkpoint, tmp_path, monkeypatch, capsys):
+  """The speed is measured, and what the runs predict is what is compared."""
+  monkeypatch.setattr(timing, "_MOST", 5)
+  given = [f"--config={CONFIG}", f"--config.model.checkpoint={checkpoint}"]
+  given += ["--config.compare.inits=('pretrained',)", "--config.compare.rates=(0.001,)"]
+  with one_device():
+    code = main(["main", *given, "--config.replicas=2", f"--workdir={tmp_path / 'run'}"])
+  output = capsys.readouterr()
+  assert code == 0, output.err
+  assert re.search(r"about [\d.]+ minutes: .* updates a second", output.out)
+  plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+  assert all(seconds > 0 for seconds in plan["speed"].values())
+  assert plan["grid"]["trial_steps"] == plan["grid"]["steps"] == 6
+  result = result_of(tmp_path)
   assert result["mode"] == "compare"
-  predicted = np.load(workdir / "scratch_0.001" / "predictions.npz", allow_pickle=False)
+  file = tmp_path / "run" / "pretrained_0.001" / "predictions.npz"
+  predicted = np.load(file, allow_pickle=False)
   right = 100 * (predicted["test.labels"] == predicted["test.predicted"]).mean(1)
-  assert result["candidates"]["scratch"]["test"]["runs"] == pytest.approx(right.tolist())
+  assert result["candidates"]["pretrained"]["test"]["runs"] == pytest.approx(right.tolist())

@@ -11,8 +11,8 @@ import numpy as np
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning
 
-_SECONDS = 30  # updates are timed for so long
-_LEAST, _MOST = 4, 500  # and so many of them; the first one is not counted
+_SECONDS = 20  # updates are timed for so long
+_LEAST, _MOST = 4, 100  # and so many of them; the first one is not counted
 _USED = 0.95  # share of the time that is planned; checkpoints and the baselines take the rest
 MIN_SEEDS = 2  # one seed has no interval
 
