@@ -215,9 +215,7 @@ def _limits(
     limits.append(
       "how good any of them is on samples that chose nothing: there is no test part, so it is the validation part"
     )
-  limits += [
-    f"what longer training would give: {one}" for one in cuts(grid, whole_grid(config, plan))
-  ]
+  limits += [f"what more time would give: {one}" for one in cuts(grid, whole_grid(config, plan))]
   for edge, where in ((min, "lowest"), (max, "highest")):
     inits = [one.init for one in trained.values() if one.rate == edge(config.compare.rates)]
     if inits and len(config.compare.rates) > 1:

@@ -147,7 +147,7 @@ def test_the_time_is_said_and_kept(compare, tmp_path, capsys):
   assert compare(better_pretrained, "--config.compare.minutes=1.4")[0] == 0
   out = capsys.readouterr().out
   assert re.search(
-    r"about 1\.\d+ minutes: .* with 2 seeds for 6 updates .* 1 updates a second", out
+    r"about 1\.\d+ minutes at 1 updates a second, .* with 2 seeds for 6 updates", out
   )
   result = result_of(tmp_path)
   assert result["seeds"] == [0, 1]
@@ -224,7 +224,7 @@ def test_it_trains(checkpoint, tmp_path, monkeypatch, capsys):
     code = main(["main", *given, "--config.replicas=2", f"--workdir={tmp_path / 'run'}"])
   output = capsys.readouterr()
   assert code == 0, output.err
-  assert re.search(r"about [\d.]+ minutes: .* updates a second", output.out)
+  assert re.search(r"about [\d.]+ minutes at [\d.]+ updates a second", output.out)
   plan = json.loads((tmp_path / "run" / "plan.json").read_text())
   assert all(seconds > 0 for seconds in plan["speed"].values())
   assert plan["grid"]["trial_steps"] == plan["grid"]["steps"] == 6
