@@ -7,5 +7,6 @@ setup(
     *find_packages(include=["discipline_jax", "discipline_jax.*"]),
     "discipline_jax.configs",
   ],
+  package_data={"discipline_jax.report": ["paper.csv", "templates/*"]},
   package_dir={"discipline_jax": "discipline_jax", "discipline_jax.configs": "configs"},
 )

@@ -1,13 +1,13 @@
 """Compares pre-training without meaning with none, on one task: Chiang and Lee (2022), for a machine with two cores.
 
-  DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py
-  DISCIPLINE_DATA=DIR python -m discipline_jax.main --config=configs/artificial_small.py:dna_splice
+  python -m discipline_jax.main --config=configs/artificial_small.py --config.data_dir=DATA
+  python -m discipline_jax.main --config=configs/artificial_small.py:dna_splice --config.data_dir=DATA
 
 Pre-trains two BERTs of 4 layers x 128: one on nesting brackets, one on symbols that are all equally likely and in no
-order. Both, and the same network from scratch, are then fine-tuned on a task whose files are below DIR (by default on a
-fifth of the training samples of protein stability). The task must have at most 128 tokens, because later positions are
-not pre-trained here. Expected: a table of three rows (RESULTS.md has one). The networks of the study are 8 x 512 after
-100,000 updates: `pretrain_nesting`, `pretrain_uniform`.
+order. Both, and the same network from scratch, are then fine-tuned on a task whose files are below DATA (by default on
+a fifth of the training samples of protein stability). The task must have at most 128 tokens, because later positions
+are not pre-trained here. Expected: a table of three rows (RESULTS.md has one). The networks of the study are 8 x 512
+after 100,000 updates: `pretrain_nesting`, `pretrain_uniform`.
 """
 
 from discipline_jax import defaults
@@ -21,7 +21,8 @@ def get_config(task: str = "protein_stability"):
       "scratch": _finetune(task, "pretrain_nesting@0", "scratch"),  # takes the sizes of that step
       "uniform": _finetune(task, "pretrain_uniform", "pretrained"),
       "nesting": _finetune(task, "pretrain_nesting", "pretrained"),
-    }
+    },
+    labels={name: {"corpus": name} for name in ("uniform", "nesting")},
   )
 
 

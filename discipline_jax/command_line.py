@@ -13,6 +13,14 @@ from discipline_jax import modes
 from discipline_jax.errors import UserError
 
 
+def no_memory(error: Exception) -> str | None:
+  """Returns the line about an error of JAX that says that the device has not enough memory; None for any other."""
+  reason = str(error)
+  if "RESOURCE_EXHAUSTED" not in reason:
+    return None
+  return f"the device has not enough memory ({reason.splitlines()[0]})"
+
+
 def parse(argv: Sequence[str]) -> flags.FlagValues:
   """Parses the flags `argv[1:]`; raises UserError for wrong ones, and for a config that cannot be read.
 
@@ -183,3 +191,12 @@ def format_rows(rows: Mapping[str, str]) -> str:
   """Formats named lines as a table of two columns."""
   width = max(10, *map(len, rows))
   return "\n".join(f"{name:{width}} {value}" for name, value in rows.items())
+
+
+def format_columns(rows: Sequence[Sequence[str]]) -> str:
+  """Formats rows of equally many cells as a table, the first row its head."""
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  return "\n".join(
+    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    for row in rows
+  )

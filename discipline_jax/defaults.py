@@ -167,16 +167,25 @@ def pretrain() -> ConfigDict:
   ).lock()
 
 
-def study(runs: dict[str, ConfigDict]) -> ConfigDict:
+def study(runs: dict, *, labels: dict | None = None, models: dict | None = None) -> ConfigDict:
   """Returns the config of a study, several runs side by side.
 
   Args:
     runs: their configs, by name.
+    labels: by the name of a run, what its config does not say: which number of the paper it repeats; see `grids`.
+    models: checkpoints by a name that runs can give as their model.checkpoint.
   """
   return ConfigDict(
     {
       "mode": "study",
+      "data_dir": placeholder(str),  # for all runs, and for {data_dir} in a corpus.path
       "cache_dir": "~/.cache/discipline_jax",  # for all runs
+      "study": {
+        "only": placeholder(str),  # a pattern such as dna_*; with the pre-trainings before these
+        "shard": placeholder(str),  # K/N: part K of N, for machines without common locks
+      },
+      "models": models or {},
+      "labels": labels or {},
       "runs": runs,  # a model.checkpoint may be NAME or NAME@STEP of a pre-training among them
     }
   ).lock()
@@ -237,10 +246,10 @@ MODELS: dict[str, dict[str, Any]] = {
   "bert_large": {"model.checkpoint": "google-bert/bert-large-uncased"},
   "bert_chinese": {"model.checkpoint": "google-bert/bert-base-chinese"},
   "bert_multilingual": {"model.checkpoint": "google-bert/bert-base-multilingual-cased"},
+  "minilm": {"model.checkpoint": "sentence-transformers/all-MiniLM-L6-v2"},
+  "bert_tiny": {"model.checkpoint": "google/bert_uncased_L-2_H-128_A-2"},
   "roberta": {"model.checkpoint": "FacebookAI/roberta-base"},
   "albert": {"model.checkpoint": "albert/albert-base-v1"},
-  "minilm": {"model.checkpoint": "sentence-transformers/all-MiniLM-L6-v2"},  # 6 x 384
-  "bert_tiny": {"model.checkpoint": "google/bert_uncased_L-2_H-128_A-2"},
   "prot_bert": {"model.checkpoint": "Rostlab/prot_bert", "token_map.kind": "identity"},
   "plus_tfm": {
     "token_map.kind": "identity"

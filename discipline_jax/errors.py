@@ -11,6 +11,10 @@ class UserError(ValueError):
   """A mistake of the user: the message says what is wrong, where, and what to do (exit code 2)."""
 
 
+class Locked(UserError):
+  """Another process works in the workdir, which is no mistake if several share the runs of a study."""
+
+
 class RunFailed(RuntimeError):
   """The run could not continue: loss not finite, disk full (exit code 3). The last good checkpoint is kept."""
 

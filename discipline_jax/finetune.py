@@ -28,7 +28,9 @@ from discipline_jax.training.sharding import mesh_of
 from discipline_jax.training.signals import Signals
 
 
-def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def finetune(
+  config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False, is_cell: bool = False
+) -> None:
   """Trains on the task's training part, keeps the best parameters on validation, and scores them on test.
 
   A run that was stopped resumes from its last checkpoint, and a finished one is only shown.
@@ -38,6 +40,7 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
     workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, model/, predictions.npz,
       result.json.
     dry_run: only say what would run.
+    is_cell: the run is one of a study, which has one line for it: say neither the plan nor the result.
   """
   if dry_run:
     print(_description(Finetuning(make_plan(config), mesh_of(config)), workdir))
@@ -47,12 +50,12 @@ def finetune(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
   if result is None:
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
     program = Finetuning(make_plan(config, download=True), mesh)
-    if jax.process_index() == 0:
+    if jax.process_index() == 0 and not is_cell:
       print(_description(program, workdir), file=sys.stderr)
     with run, Signals() as signals:
       result = run.result() or _train(program, run, signals)
       run.write_result(result)
-  if jax.process_index() == 0:
+  if jax.process_index() == 0 and not is_cell:
     print(format_rows(describe.finetuned(result)))
 
 

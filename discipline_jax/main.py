@@ -28,7 +28,7 @@ _MODES = {
   "pretrain": _TRAINING,
   "compare": _TRAINING,
   "search": _TRAINING,
-  "study": "change the config of the run that failed, and delete its folder or give another --workdir",
+  "study": "run the same command again",  # a run that has not enough memory fails alone
   "predict": "lower --config.eval.batch_size",
   "export": "use a machine whose device holds the whole model",
 }
@@ -56,12 +56,10 @@ def _run(argv: Sequence[str]) -> None:
   try:
     run(config, workdir, dry_run=bool(flag_values["dry-run"].value))
   except jax.errors.JaxRuntimeError as error:
-    reason = str(error)
-    if "RESOURCE_EXHAUSTED" not in reason:
+    reason = command_line.no_memory(error)
+    if reason is None:
       raise
-    raise RunFailed(
-      f"the device has not enough memory ({reason.splitlines()[0]}); {_MODES[config.mode]}"
-    ) from None
+    raise RunFailed(f"{reason}; {_MODES[config.mode]}") from None
 
 
 def _prepare_jax(cache_dir: str) -> None:

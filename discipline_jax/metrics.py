@@ -121,21 +121,21 @@ def resampled(
   """
   if metric in _CLASSES:
     size = 1 + int(max(1, labels.max(), predicted.max()))
-    kinds, kind = np.unique(labels * size + predicted, return_inverse=True)
-    return class_scores(metric, kinds, size, counts @ np.eye(len(kinds))[kind])
-  ranks = [_resampled_ranks(values, counts) for values in (labels, predicted)]
-  # Exact, as ranks are halves of integers: it tells whether one of the two is constant in a resample.
-  varies = np.all([(counts * np.square(one)).sum(1) > 0 for one in ranks], axis=0)
+    kinds, counts_of_kinds = _grouped(labels * size + predicted, counts)
+    return class_scores(metric, kinds, size, counts_of_kinds)
+  x, y = (_resampled_ranks(values, counts) for values in (labels, predicted))
+  spread = [(counts * one * one).sum(1) for one in (x, y)]
+  # Exact, as ranks are halves of integers: one of the two is constant in a resample, or none is.
+  varies = (spread[0] > 0) & (spread[1] > 0)
   if metric == "pearson":
     total = counts.sum(1, keepdims=True)
-    ranks = [
-      values - (counts @ values)[:, None] / total
+    x, y = (
+      values - (counts * values).sum(1, keepdims=True) / total
       for values in (labels.astype(np.float64), predicted.astype(np.float64))
-    ]
-  x, y = ranks
-  weighted = counts * x
-  spread = np.sqrt((weighted * x).sum(1) * (counts * np.square(y)).sum(1))
-  return 100 * np.where(varies, (weighted * y).sum(1) / np.where(varies, spread, 1), 0)
+    )
+    spread = [(counts * one * one).sum(1) for one in (x, y)]
+  scale = np.sqrt(spread[0] * spread[1])
+  return 100 * np.where(varies, (counts * x * y).sum(1) / np.where(varies, scale, 1), 0)
 
 
 def class_scores(
@@ -174,11 +174,19 @@ def _resampled_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
   Equal values share the mean of their ranks. The values are sorted once, not for every resample.
   """
-  _, group, members = np.unique(values, return_inverse=True, return_counts=True)
-  starts = np.cumsum(members) - members
-  sizes = counts[:, np.argsort(values, kind="stable")]
-  if len(starts) < len(values):
-    sizes = np.add.reduceat(sizes, starts, axis=1)
+  distinct, sizes = _grouped(values, counts)
   last = np.cumsum(sizes, axis=1)
-  middle = (last[:, -1:] + 1) / 2
-  return (last - (sizes - 1) / 2 - middle)[:, group]
+  ranks = last - (sizes - 1) / 2 - (last[:, -1:] + 1) / 2
+  return ranks[:, np.searchsorted(distinct, values)]
+
+
+def _grouped(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the distinct values, and how often each is in each resample.
+
+  Sums of neighbours, not a matrix product: for small ones BLAS's threads cost ten times what they do.
+  """
+  distinct, members = np.unique(values, return_counts=True)
+  ordered = counts[:, np.argsort(values, kind="stable")]
+  if len(distinct) == len(values):
+    return distinct, ordered
+  return distinct, np.add.reduceat(ordered, np.cumsum(members) - members, axis=1)

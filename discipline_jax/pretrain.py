@@ -35,7 +35,9 @@ from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState
 
 
-def pretrain(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def pretrain(
+  config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False, is_cell: bool = False
+) -> None:
   """Prepares the corpus if that was not done before, trains, and keeps checkpoints in Hugging Face's format.
 
   A run that was stopped resumes from its last checkpoint, and a finished one is only shown. The weights after each of
@@ -46,6 +48,7 @@ def pretrain(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
     config: see `defaults.pretrain`.
     workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, steps/, result.json.
     dry_run: only say what would run.
+    is_cell: the run is one of a study, which has one line for it: say neither the plan nor the result.
   """
   if dry_run:
     print(_description(config, mesh_of(config), workdir))
@@ -56,12 +59,12 @@ def pretrain(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False
     mesh = mesh_of(config)
     description = _description(config, mesh, workdir)
     prepared = prepare_everywhere(config)
-    if jax.process_index() == 0:
+    if jax.process_index() == 0 and not is_cell:
       print(f"{format_rows(summary(prepared))}\n{description}", file=sys.stderr)
     with run, Signals() as signals:
       result = run.result() or _train(config, prepared, mesh, run, signals)
       run.write_result(result)
-  if jax.process_index() == 0:
+  if jax.process_index() == 0 and not is_cell:
     print(format_rows(runs_describe.pretrained(result)))
 
 

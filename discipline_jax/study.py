@@ -1,121 +1,163 @@
-"""Runs several configs whose results belong side by side: each in a folder of its own, one after the other."""
+"""Runs several configs whose results belong side by side: each in a folder of its own, until all are finished."""
 
-import json
+import gc
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
-from discipline_jax.errors import UserError
-from discipline_jax.files.whole_files import whole_file
+from discipline_jax import report
+from discipline_jax.command_line import no_memory
+from discipline_jax.errors import Locked, RunFailed, UserError
 from discipline_jax.finetune import finetune
 from discipline_jax.pretrain import pretrain
-from discipline_jax.runs.describe import side_by_side
+from discipline_jax.runs import cells, describe
+from discipline_jax.runs.cells import Cell, State, find_state
+from discipline_jax.runs.overview import check_finished, overview
 from discipline_jax.runs.result import envelope
+from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs, read, write
+from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
-_FIGURE = "curves.png"
+_PAUSE = 5.0  # seconds between two looks at what another process works on
 
 
 def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
-  """Runs what is missing, pre-training first, and writes a table, `result.json` and the curves of validation.
+  """Runs what is missing, pre-training first, and writes a table, `result.json` and a report.
 
-  Each run owns its folder; the study itself owns nothing, so that runs may be added and removed.
+  A run that fails leaves a line in `failed.json`, and the others go on; the next start tries it again. Each run owns
+  its folder and the study none, so that runs may be added and removed, and several processes may share a study.
 
   Args:
     config: see `defaults.study`; a run's `model.checkpoint` may be `NAME@STEP` of another run of the study.
-    workdir: where the runs are written, each below its name.
-    dry_run: only say which runs there are.
+    workdir: where the runs are written, each below its name, and beside them `study.json` and `failed.json`.
+    dry_run: only say how far each run is, and how long the others will take.
+
+  Raises:
+    UserError: fields of the study itself, or a folder that is the workdir of a single run.
+    RunFailed: at the end, if runs failed or wait for others.
   """
   started = time.perf_counter()
-  runs = _runs(config, workdir)
+  all_cells = cells.plan_cells(config, workdir, _MODES)
+  chosen = cells.choose_cells(all_cells, config.study)
+  check_folder(workdir)
+  failures = Failures(workdir)
   if dry_run:
-    for name, run in runs.items():
-      print(f"{name}: {run.mode}, {workdir / name}")
+    print(overview(all_cells, chosen, failures.read()))
     return
-  _check_folder(workdir)
-  for name, run in runs.items():
-    if jax.process_index() == 0:
-      print(f"\n== {name}")
-    _MODES[run.mode](run, workdir / name)
-  if jax.process_index() != 0:  # the first process writes what is read here
+  if jax.process_index() == 0:
+    describe_runs(config, workdir)
+    failures.forget(chosen)
+  states = _run_all(all_cells, chosen, failures)
+  if jax.process_index() == 0:  # it writes what is read here
+    others = {
+      name: find_state(cell, all_cells, {})
+      for name, cell in all_cells.items()
+      if name not in chosen
+    }
+    _show(config, workdir, {name: (states | others)[name] for name in all_cells}, started)
+  check_finished(states, workdir)
+
+
+def _run_all(
+  all_cells: Mapping[str, Cell], chosen: Mapping[str, Cell], failures: Failures
+) -> dict[str, State]:
+  """Runs each of the chosen cells until it is finished, has failed, or waits for one that is not run here."""
+  states: dict[str, State] = {}
+  left, is_told = list(chosen), False
+  while left:
+    before = len(left)
+    for name in list(left):
+      cell = chosen[name]
+      state = find_state(cell, all_cells, failures.read())
+      kind = _agreed(state.kind)
+      if kind == "waiting" and _comes(all_cells[str(cell.source)], left, failures.read()):
+        continue
+      if kind == "running":
+        continue
+      if kind in ("missing", "stopped"):
+        try:
+          state = _run(cell)
+        except Locked:  # since we looked
+          continue
+        _free_memory()
+      left.remove(name)
+      states[name] = state
+      _note(state, name, f"[{len(chosen) - len(left)}/{len(chosen)}]", failures)
+    if len(left) == before:
+      if not is_told and jax.process_index() == 0:
+        print(
+          f"other processes work on {', '.join(left)}; looking again every {_PAUSE:g} s", flush=True
+        )
+      is_told = True
+      time.sleep(_PAUSE)
+  return states
+
+
+def _run(cell: Cell) -> State:
+  """Runs a cell to its end, or to a failure that is its own; raises Locked if another process works on it."""
+  try:
+    _MODES[cell.config.mode](cell.config, cell.workdir, is_cell=True)
+    return State("finished", result=read(cell.workdir / "result.json"))
+  except Locked:
+    raise
+  except (UserError, RunFailed) as error:
+    return State("failed", " ".join(str(error).split()))
+  except Exception as error:
+    reason = no_memory(error) if isinstance(error, jax.errors.JaxRuntimeError) else None
+    if reason is None:
+      error.add_note(f"in the run {cell.name} of the study")
+      raise
+    return State("failed", f"{reason}; change the config of that run, and delete {cell.workdir}")
+
+
+def _free_memory() -> None:
+  """Drops the compiled programs and the arrays of a run: the next one has programs of its own."""
+  jax.clear_caches()
+  gc.collect()
+
+
+def _agreed(kind: str) -> str:
+  """Returns what the first process of a pod says, so that all of them do the same."""
+  if jax.process_count() == 1:
+    return kind
+  place = multihost_utils.broadcast_one_to_all(np.int32(cells.KINDS.index(kind)))
+  return cells.KINDS[int(place)]
+
+
+def _comes(source: Cell, left: list[str], failed: Mapping[str, str]) -> bool:
+  """Returns whether a pre-training will be finished, or have failed, if one only waits."""
+  if source.name in failed:
+    return False
+  return source.name in left or Workdir(source.workdir, source.config).is_locked()
+
+
+def _note(state: State, name: str, place: str, failures: Failures) -> None:
+  """Prints the line about a cell, and keeps why it failed."""
+  if jax.process_index() != 0:
     return
-  results = {name: _result(workdir / name) for name in runs}
-  _draw(workdir, [name for name, run in runs.items() if run.mode == "finetune"])
-  is_new = not (workdir / "result.json").exists() or _result(workdir)["runs"] != results
-  if is_new:  # else the time of the start that ran them would be lost
-    with whole_file(workdir / "result.json", text=True) as file:
-      result = {**envelope(config, started), "runs": results, "figure": _FIGURE}
-      file.write(json.dumps(result, indent=2) + "\n")
-  print(f"\n{side_by_side(results)}\n\n{workdir / _FIGURE}: validation while training")
+  if state.kind == "finished":
+    failures.forget([name])
+  elif state.kind in ("failed", "broken"):
+    failures.note(name, state.note)
+  note = state.note if state.result is None else describe.outcome(state.result)
+  kind = "failed" if state.kind == "broken" else state.kind
+  print(f"{place} {name}: {kind}, {note}", flush=True)
 
 
-def _check_folder(workdir: pathlib.Path) -> None:
-  """Raises UserError if the folder is the workdir of a run that is no study."""
-  for name in ("config.json", "result.json"):
-    path = workdir / name
-    try:
-      content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"mode": "study"}
-      is_study = content["mode"] == "study"
-    except (ValueError, KeyError, TypeError):
-      is_study = False
-    if not is_study:
-      raise UserError(f"not of a study, {path}; give another --workdir")
-
-
-def _runs(config: ConfigDict, workdir: pathlib.Path) -> dict[str, ConfigDict]:
-  """Returns the runs in an order in which each comes after the run whose weights it starts from."""
-  runs = {name: run.copy_and_resolve_references() for name, run in config.runs.items()}
-  for name, run in runs.items():
-    if run.mode not in _MODES:
-      raise UserError(f"runs.{name}.mode = {run.mode!r} is not one of: {', '.join(_MODES)}")
-    run.cache_dir = config.cache_dir
-  sources = {name: (run.model.checkpoint or "").partition("@") for name, run in runs.items()}
-  order: dict[str, ConfigDict] = {}
-  while len(order) < len(runs):
-    ready = [
-      name
-      for name in runs
-      if name not in order and sources[name][0] not in runs.keys() - order.keys()
-    ]
-    if not ready:
-      raise UserError(
-        f"the runs {', '.join(sorted(runs.keys() - order.keys()))} start from each other; set their model.checkpoint"
-      )
-    order |= {name: runs[name] for name in ready}
-  for name, run in order.items():
-    source, at, step = sources[name]
-    if source in runs:
-      run.model.checkpoint = f"{workdir / source}{at}{step}"
-  return order
-
-
-def _result(workdir: pathlib.Path) -> dict:
-  return json.loads((workdir / "result.json").read_text(encoding="utf-8"))
-
-
-def _draw(workdir: pathlib.Path, names: list[str]) -> None:
-  """Draws the validation score of each fine-tuning by the number of updates: mean and range of its replicas."""
-  from matplotlib.figure import Figure  # takes half a second, and a dry run draws nothing
-
-  figure = Figure(figsize=(6, 4), layout="constrained")
-  axes = figure.subplots()
-  metric = ""
-  for name in names:
-    metric = _result(workdir / name)["metric"]
-    scores: dict[int, list[float]] = {}
-    for line in (workdir / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
-      record = json.loads(line)
-      if record["split"] == "validation":
-        scores.setdefault(record["step"], []).append(record[metric])
-    steps = sorted(scores)
-    (curve,) = axes.plot(steps, [np.mean(scores[step]) for step in steps], marker=".", label=name)
-    low, high = ([limit(scores[step]) for step in steps] for limit in (min, max))
-    axes.fill_between(steps, low, high, alpha=0.2, color=curve.get_color(), linewidth=0)
-  axes.set(xlabel="updates", ylabel=f"{metric} on validation")
-  axes.legend()
-  with whole_file(workdir / _FIGURE) as file:
-    figure.savefig(file, format="png", dpi=150)
+def _show(
+  config: ConfigDict, workdir: pathlib.Path, states: Mapping[str, State], started: float
+) -> None:
+  """Writes and shows the results of all finished cells, and the report on them."""
+  results = {name: state.result for name, state in states.items() if state.result is not None}
+  if not any(result["mode"] == "finetune" for result in results.values()):
+    return
+  path = workdir / "result.json"
+  if not path.exists() or read(path)["runs"] != results:
+    # else the time of the start that ran them would be lost
+    write(path, {**envelope(config, started), "runs": results})
+  print(f"\n{describe.side_by_side(results)}\n\n{report.write(workdir)}")

@@ -18,7 +18,8 @@ NAMES = sorted(
 )
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
 OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer")
-TASKS = [name for name in NAMES if name not in (*OTHERS, *PRETRAININGS)]
+STUDIES = [name for name in NAMES if name.startswith("study_")]  # see test_grids
+TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS)]
 
 
 @pytest.fixture(scope="module")

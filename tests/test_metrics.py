@@ -128,16 +128,19 @@ def test_or_the_first_part_decides():
 
 
 RESAMPLES = [
-  *((name, case) for case in CLASS_CASES for name in metrics.CLASS_METRICS),
-  *((name, case) for case in VALUE_CASES for name in metrics.VALUE_METRICS),
+  *(
+    (name, CLASS_CASES[case])
+    for case in CLASS_CASES
+    for name in metrics.CLASS_METRICS
+    if name != "f1" or two_classes(case)
+  ),
+  *((name, VALUE_CASES[case]) for case in VALUE_CASES for name in metrics.VALUE_METRICS),
 ]
 
 
-@pytest.mark.parametrize(("metric", "case"), RESAMPLES)
-def test_resamples_have_the_score_of_the_samples_repeated(metric, case):
-  if metric == "f1" and not two_classes(case):
-    pytest.skip("two classes only")
-  labels, predicted = (CLASS_CASES | VALUE_CASES)[case]
+@pytest.mark.parametrize(("metric", "pair"), RESAMPLES)
+def test_resamples_have_the_score_of_the_samples_repeated(metric, pair):
+  labels, predicted = pair
   size = len(labels)
   counts = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), 20)
   counts[0] = 1  # the samples themselves
@@ -146,4 +149,5 @@ def test_resamples_have_the_score_of_the_samples_repeated(metric, case):
     metrics.score(metric, np.repeat(labels, times), np.repeat(predicted, times)) for times in counts
   ]
   found = metrics.resampled(metric, labels, predicted, counts)
-  np.testing.assert_allclose(found, expected, atol=2e-3 if case == "single_precision" else 1e-7)
+  # SciPy computes Pearson's correlation in the precision of the values.
+  np.testing.assert_allclose(found, expected, atol=1e-4 if pair.dtype == np.float32 else 1e-7)

@@ -1,11 +1,11 @@
-"""Studies: runs in order, a table, and curves."""
+"""Studies: runs in order, a table, and a report."""
 
 import json
 import pathlib
 import re
 
+import pandas
 import pytest
-from matplotlib import image
 
 from discipline_jax.main import main
 from tests.whole_runs import one_device
@@ -31,10 +31,10 @@ def test_runs_and_result(study):
   assert result["runs"]["scratch"]["model"] == f"{study}/before@0"
 
 
-def test_the_curves_are_a_picture(study):
-  picture = image.imread(study / "curves.png")
-  assert picture.shape == (600, 900, 4)
-  assert picture.std() > 0.05  # something is drawn
+def test_a_report_is_written(study):
+  table = pandas.read_csv(study / "report" / "runs.csv")
+  assert set(table["run"]) == {"before", "after", "scratch", "from_last"}
+  assert "scratch/result.json" in (study / "report" / "index.html").read_text()
 
 
 def test_a_finished_study_is_shown(study, capsys, monkeypatch):
@@ -67,7 +67,7 @@ def test_the_workdir_of_another_run_is_refused(content, tmp_path, capsys):
 
 def test_dry_run_and_mistakes(tmp_path, capsys):
   assert main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", "--dry-run"]) == 0
-  assert capsys.readouterr().out.splitlines()[0] == f"before: pretrain, {tmp_path}/run/before"
+  assert capsys.readouterr().out.splitlines()[1].split() == ["before", "pretrain", "missing"]
   arguments = [f"--workdir={tmp_path / 'run'}", "--config.runs.scratch.mode=predict"]
   assert main(["main", CONFIG, *arguments]) == 2
   assert (

@@ -20,7 +20,7 @@ LAYERS = (
   ("models",),
   ("defaults",),
   ("modes",),
-  ("command_line",),
+  ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),

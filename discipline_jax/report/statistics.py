@@ -92,25 +92,50 @@ def paired_bootstrap(
   Raises:
     ValueError: fewer than two samples.
   """
+  (result,) = paired_bootstraps(score, labels, [a], b, resamples=resamples, seed=seed, units=units)
+  return result
+
+
+def paired_bootstraps(
+  score: Score,
+  labels: Num[np.ndarray, "seeds samples"],
+  models: Sequence[Num[np.ndarray, "seeds samples"]],
+  b: Num[np.ndarray, "seeds samples"],
+  *,
+  resamples: int,
+  seed: int,
+  units: Int[np.ndarray, "seeds samples"] | None = None,
+) -> list[tuple[float, float, float]]:
+  """Returns what `paired_bootstrap` returns for each of several models that are compared with one.
+
+  They have the same resamples, which are drawn once: that is most of the time.
+
+  Args:
+    models: what each of the models predicted.
+    score, labels, b, resamples, seed, units: see `paired_bootstrap`.
+  """
   index = np.arange(labels.shape[1])
   is_shared = units is None or bool((units == units[0]).all())
 
-  def difference(*drawn: np.ndarray, axis: int) -> np.ndarray:
+  def differences(*drawn: np.ndarray, axis: int) -> np.ndarray:
     del axis  # the last one
     counts = [_count(one) for one in drawn]
-    each = [
-      score(labels[i], a[i], counts[i % len(counts)])
-      - score(labels[i], b[i], counts[i % len(counts)])
-      for i in range(len(labels))
+    scores = [
+      np.mean([score(labels[i], one[i], counts[i % len(counts)]) for i in range(len(one))], axis=0)
+      for one in (*models, b)
     ]
-    return np.mean(each, axis=0)
+    return np.stack(scores[:-1]) - scores[-1]
 
-  whole = float(difference(index, axis=-1)[0])
-  return whole, *_percentiles([index] * (1 if is_shared else len(labels)), difference, resamples, seed)  # fmt: skip
+  whole = differences(index, axis=-1)[:, 0]
+  drawn_apart = 1 if is_shared else len(labels)
+  ends = _percentiles([index] * drawn_apart, differences, resamples, seed)
+  return [
+    (float(one), float(low), float(high)) for one, low, high in zip(whole, *ends, strict=True)
+  ]
 
 
 def task_interval(
-  differences: Sequence[Float[np.ndarray, " seeds"]], *, resamples: int, seed: int
+  differences: Sequence[Float[np.ndarray, " _"]], *, resamples: int, seed: int
 ) -> tuple[float, float, float]:
   """Returns the mean over tasks of the mean difference, and the ends of its 95% interval by the stratified bootstrap.
 
@@ -127,15 +152,16 @@ def task_interval(
   _check_tasks(differences)
 
   def mean(*drawn: np.ndarray, axis: int) -> np.ndarray:
-    return np.mean([one.mean(axis) for one in drawn], axis=0)
+    return np.asarray(np.mean([one.mean(axis) for one in drawn], axis=0))
 
   whole = float(mean(*differences, axis=-1))
-  return whole, *_percentiles(differences, mean, resamples, seed)
+  low, high = _percentiles(differences, mean, resamples, seed)
+  return whole, float(low), float(high)
 
 
 def probability_of_improvement(
-  a: Sequence[Float[np.ndarray, " seeds"]],
-  b: Sequence[Float[np.ndarray, " other_seeds"]],
+  a: Sequence[Float[np.ndarray, " _"]],
+  b: Sequence[Float[np.ndarray, " _"]],
   *,
   resamples: int,
   seed: int,
@@ -160,10 +186,11 @@ def probability_of_improvement(
     del axis  # the last one
     pairs = zip(drawn[: len(a)], drawn[len(a) :], strict=True)
     each = [np.sign(x[..., :, None] - y[..., None, :]).mean((-2, -1)) for x, y in pairs]
-    return (1 + np.mean(each, axis=0)) / 2
+    return np.asarray((1 + np.mean(each, axis=0)) / 2)
 
   data = [*a, *b]
-  return float(probability(*data, axis=-1)), *_percentiles(data, probability, resamples, seed)
+  low, high = _percentiles(data, probability, resamples, seed)
+  return float(probability(*data, axis=-1)), float(low), float(high)
 
 
 def adjusted_p_values(p_values: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
@@ -199,7 +226,8 @@ def _count(drawn: np.ndarray) -> np.ndarray:
 
 def _percentiles(
   data: Sequence[np.ndarray], statistic: Callable[..., np.ndarray], resamples: int, seed: int
-) -> tuple[float, float]:
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the ends of the 95% interval of each value of a statistic, whose samples are drawn independently."""
   interval = stats.bootstrap(
     tuple(data),
     statistic,
@@ -210,4 +238,4 @@ def _percentiles(
     method="percentile",
     rng=np.random.default_rng(seed),
   ).confidence_interval
-  return float(interval.low), float(interval.high)
+  return interval.low, interval.high

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from discipline_jax.command_line import format_columns
+
 
 def finetuned(result: Mapping) -> dict[str, str]:
   """Returns the lines about a finished fine-tuning."""
@@ -53,6 +55,17 @@ def pretrained(result: Mapping) -> dict[str, str]:
   }
 
 
+def outcome(result: Mapping) -> str:
+  """Returns a few words about a finished run, for a study that has a line for each."""
+  if result["mode"] == "pretrain":
+    scores = "validation " + ", ".join(
+      f"{name} {value:.3f}" for name, value in result["validation"].items()
+    )
+  else:
+    scores = f"test {result['metric']} {_scores(result['test']).strip()}"
+  return f"{scores}; {result['seconds']:.0f} s"
+
+
 def side_by_side(results: Mapping[str, Mapping]) -> str:
   """Returns a table of finished fine-tunings, by name, one beside the other."""
   rows: list[tuple[str, ...]] = [("run", "validation", "test", "test, 95% interval", "best step")]
@@ -69,11 +82,7 @@ def side_by_side(results: Mapping[str, Mapping]) -> str:
           ", ".join(map(str, result["best_steps"])),
         )
       )
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  return "\n".join(
-    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-    for row in rows
-  )
+  return format_columns(rows)
 
 
 def _scores(values: Mapping) -> str:

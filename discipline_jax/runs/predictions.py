@@ -11,6 +11,7 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def write_predictions(
     seeds: of the replicas.
     parts: the predictions of each replica, by the name of the part.
   """
-  arrays = {"seeds": np.array(seeds, np.int64)}
+  arrays: dict[str, Any] = {"seeds": np.array(seeds, np.int64)}
   for name, replicas in parts.items():
     arrays |= {
       f"{name}.samples": np.stack([one.samples for one in replicas]).astype(np.int32),

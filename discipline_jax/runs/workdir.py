@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import jax
 from ml_collections import ConfigDict
 
-from discipline_jax.errors import UserError
+from discipline_jax.errors import Locked, UserError
 from discipline_jax.files.locks import lock
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.runs import check_inputs, inputs
@@ -18,8 +18,9 @@ class Workdir:
   """A run's directory. As a context manager it is locked, and only then is anything written.
 
   Raises:
-    UserError: on entering, if another process works in it or it cannot be written; from every method, if it belongs to
-      a run with another config; from those that say so, also if it belongs to one with other input files.
+    Locked: on entering, if another process works in it.
+    UserError: on entering, if it cannot be written; from every method that reads it, if it belongs to a run with
+      another config; from those that say so, also if it belongs to one with other input files.
   """
 
   def __init__(self, path: pathlib.Path, config: ConfigDict):
@@ -40,13 +41,24 @@ class Workdir:
         lock(self._lock, wait=False)
     except BlockingIOError:
       self._lock.close()
-      raise UserError(
+      raise Locked(
         f"another process works in {self.path}; wait for it or give another --workdir"
       ) from None
     return self
 
   def __exit__(self, *_) -> None:
     self._lock.close()
+
+  def is_locked(self) -> bool:
+    """Returns whether another process works in it at this moment; writes nothing."""
+    try:
+      with (self.path / ".lock").open("r+") as file:
+        lock(file, wait=False)
+    except FileNotFoundError:
+      return False
+    except BlockingIOError:
+      return True
+    return False
 
   def is_claimed(self) -> bool:
     """Returns whether this run has begun here; raises UserError if another run has."""
@@ -76,13 +88,13 @@ class Workdir:
     """Returns the result of the finished run, or None; compares the input files that are there.
 
     Raises:
-      UserError: the run began with other input files.
+      UserError: the run began with other input files, or the file is no result of such a run.
     """
     path = self.path / "result.json"
     if path.exists():
       self._check_owner()
       check_inputs.check_finished(self._config, self.path)
-      return json.loads(path.read_text(encoding="utf-8"))
+      return self._read_result(path)
     if self.is_claimed():
       check_inputs.check_stopped(self._config, self.path)
     elif not self._stamps:
@@ -110,6 +122,19 @@ class Workdir:
     if jax.process_index() == 0:
       self._write("result.json", result)
 
+  def _read_result(self, path: pathlib.Path) -> dict:
+    mode = self._config.mode
+    try:
+      result = json.loads(path.read_text(encoding="utf-8"))
+      is_own = result.get("mode", mode) == mode
+    except (ValueError, AttributeError):  # not UTF-8, not JSON, or not an object
+      is_own = False
+    if not is_own:
+      raise UserError(
+        f"not the result of a run with mode {mode}, {path}; delete it, and the run ends again from its last checkpoint"
+      )
+    return result
+
   def _check_owner(self) -> None:
     path = self.path / "config.json"
     if not path.exists():
@@ -121,12 +146,24 @@ class Workdir:
       raise UserError(
         f"not a config, {path}; give another --workdir, or delete the folder {self.path}"
       ) from None
+    if difference is not None and difference[0] == "model.checkpoint" and self._is_moved():
+      theirs["model"]["checkpoint"] = self._config.model.checkpoint
+      difference = first_difference(self._config, theirs)
     if difference is not None:
       name, own, other = difference
       raise UserError(
         f"{name} is {own!r}, but the run in this workdir has {other!r}, {path};"
         f" give another --workdir, or set --config.{name}={other} to go on with that run"
       )
+
+  def _is_moved(self) -> bool:
+    """Returns whether the checkpoint is at another place than when the run began, with the same content."""
+    field = "model.checkpoint"
+    recorded = check_inputs.read(self.path) or {}
+    if field not in recorded or field in inputs.hub_directories(recorded):
+      return False
+    found = inputs.find(self._config, {})[field]
+    return bool(found) and not inputs.compare({field: found}, recorded)
 
   def _write(self, name: str, content: dict) -> None:
     with whole_file(self.path / name, text=True) as file:

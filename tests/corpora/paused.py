@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-from discipline_jax import command_line
 from discipline_jax.corpora import blocks
 from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora.source import Source
+from discipline_jax.exit_codes import exit_code
 from tests.corpora.small_text import small_config
 
 whole = Source.blocks
@@ -30,4 +30,4 @@ if __name__ == "__main__":  # workers import this module, too
   blocks._CHARACTERS = 2000
   module._usable_cores = lambda: 1  # importing is most of what a worker does here
   Source.blocks = _with_a_pause
-  sys.exit(command_line.exit_code(lambda: module.prepare(small_config(folder))))
+  sys.exit(exit_code(lambda: module.prepare(small_config(folder))))

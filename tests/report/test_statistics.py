@@ -41,7 +41,7 @@ def test_splice_with_minilm():
   """RESULTS.md: +10.3 ± 10.2 from these three seeds."""
   difference, low, high = paired_interval([96.875, 97.5, 94.6875], [90.9375, 83.4375, 83.75])
   assert difference == pytest.approx(10.3125)
-  assert (high - low) / 2 == pytest.approx(10.24, abs=0.01)
+  assert (high - low) / 2 == pytest.approx(10.18, abs=0.01)
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([], [])])
@@ -82,10 +82,17 @@ def test_the_bootstrap_of_one_seed_is_scipys():
   """The same draw of the samples, scored one resample after the other by scikit-learn."""
   rng = np.random.default_rng(2)
   labels = rng.integers(3, size=40)
-  a, b = (np.where(rng.random(40) < share, labels, rng.integers(3, size=40)) for share in (0.8, 0.5))  # fmt: skip
+  a, b = (
+    np.where(rng.random(40) < share, labels, rng.integers(3, size=40)) for share in (0.8, 0.5)
+  )
   result = paired_bootstrap(
-    functools.partial(metrics.resampled, "mcc"), labels[None], a[None], b[None], resamples=200, seed=5
-  )  # fmt: skip
+    functools.partial(metrics.resampled, "mcc"),
+    labels[None],
+    a[None],
+    b[None],
+    resamples=200,
+    seed=5,
+  )
 
   def difference(chosen):
     own, other = (metrics.score("mcc", labels[chosen], one[chosen]) for one in (a, b))
@@ -139,7 +146,9 @@ def test_tasks_are_strata():
   """No seed of one task stands in for one of another: tasks without spread leave no interval."""
   differences = [np.array([1.0, 1, 1]), np.array([5.0, 5])]
   assert task_interval(differences, resamples=100, seed=0) == (3, 3, 3)
-  mean, low, high = task_interval([np.array([0.0, 2]), np.array([10.0, 20])], resamples=4000, seed=0)  # fmt: skip
+  mean, low, high = task_interval(
+    [np.array([0.0, 2]), np.array([10.0, 20])], resamples=4000, seed=0
+  )
   # The mean of two draws from {0, 2} and of two from {10, 20}, averaged: lowest (0 + 10) / 2, with a chance of 1/16.
   assert (mean, low, high) == (8, 5, 11)
 

@@ -1,0 +1,104 @@
+"""Reads the curves of a run from its metrics.jsonl."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from discipline_jax.report.tree import Run
+
+# Of a curve in a figure: more are not seen, and a page of 500 runs must stay small.
+_POINTS = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+  """What was measured during a run.
+
+  Attributes:
+    steps: numbers of updates, ascending.
+    values: of each replica.
+  """
+
+  steps: Int[np.ndarray, " points"]
+  values: Float[np.ndarray, "replicas points"]
+
+  @property
+  def mean(self) -> Float[np.ndarray, " points"]:
+    """The mean over the replicas."""
+    return self.values.mean(0)
+
+  def thinned(self) -> "Curve":
+    """Returns a curve of at most 40 points, each the mean of neighbouring ones."""
+    size = -(-len(self.steps) // _POINTS)
+    starts = np.arange(0, len(self.steps), size)
+    counts = np.diff([*starts, len(self.steps)])
+    means = np.add.reduceat(self.values, starts, axis=1) / counts
+    return Curve(self.steps[starts + counts - 1], means)
+
+
+def read_all(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Curve]], list[str]]:
+  """Returns the curves of each run by its name and by split, and a line about each log that cannot be read.
+
+  Those of training are losses; those of validation are losses of a pre-training, and scores of a fine-tuning.
+  """
+  curves, notes = {}, []
+  for run in runs:
+    keys = {"train": "loss", "validation": run.result.get("metric", "loss")}
+    try:
+      curves[run.name] = read(run.path / "metrics.jsonl", keys)
+    except ValueError as error:
+      notes.append(f"{error}; its curves are left out")
+    except OSError as error:
+      notes.append(
+        f"no log ({error.strerror}), {run.path / 'metrics.jsonl'}; its curves are left out"
+      )
+  return curves, notes
+
+
+def read(path: pathlib.Path, keys: Mapping[str, str]) -> dict[str, Curve]:
+  """Returns the curves in a log, by split; a split without any is not there.
+
+  Args:
+    path: metrics.jsonl.
+    keys: what is wanted of each split, as `{"train": "loss"}`.
+
+  Raises:
+    ValueError: a line that is none of a log; the message names the file and the line.
+    OSError: the file cannot be read.
+  """
+  found: dict[str, dict[int, dict[int, float]]] = {split: {} for split in keys}
+  with path.open("rb") as file:
+    for number, line in enumerate(file, 1):
+      try:
+        record = json.loads(line)
+        split = record["split"]
+        if split in keys and keys[split] in record:
+          step, value = int(record["step"]), float(record[keys[split]])
+          found[split].setdefault(step, {})[int(record["replica"])] = value
+      except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"no line of a log, {path}:{number}") from None
+  curves = {split: _curve(values) for split, values in found.items()}
+  return {split: curve for split, curve in curves.items() if len(curve.steps)}
+
+
+def updates_until(curve: Curve, score: float) -> int | None:
+  """Returns the first number of updates after which the mean score reaches `score`; None if it never does."""
+  reached = np.flatnonzero(curve.mean >= score)
+  return int(curve.steps[reached[0]]) if len(reached) else None
+
+
+def _curve(values: Mapping[int, Mapping[int, float]]) -> Curve:
+  """Returns the curve over the steps at which all replicas were measured, and their values were finite."""
+  replicas = sorted({replica for one in values.values() for replica in one})
+  rows: list[list[Any]] = [
+    [step, *(one[replica] for replica in replicas)]
+    for step, one in sorted(values.items())
+    if len(one) == len(replicas) and np.isfinite(list(one.values())).all()
+  ]
+  table = np.array(rows, np.float64).reshape(len(rows), 1 + len(replicas))
+  return Curve(table[:, 0].astype(np.int64), table[:, 1:].T)

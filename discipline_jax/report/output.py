@@ -1,0 +1,48 @@
+"""Makes the content of every file of a report."""
+
+import pathlib
+
+from discipline_jax.report import figures, text
+from discipline_jax.report.collect import collect_tree
+from discipline_jax.report.compare import compare
+from discipline_jax.report.curves import read_all
+from discipline_jax.report.page import Content, render
+from discipline_jax.report.tables import make_tables
+from discipline_jax.report.tree import read
+
+
+def make(folder: pathlib.Path) -> dict[str, bytes]:
+  """Returns the files of the report on the runs below a folder, by name.
+
+  Raises:
+    UserError: no folder, or no finished run in it.
+  """
+  collected = collect_tree(read(folder))
+  curves, notes = read_all(collected.tree.runs)
+  comparisons = compare(collected, curves)
+  tables = make_tables(collected)
+  names = [*(one.variant for one in collected.names.values())]
+  names += [run.name for run in collected.tree.runs if run.mode == "pretrain"]
+  colours = {name: i for i, name in enumerate(dict.fromkeys(names))}
+  panels = {
+    "bars": figures.bars(tables),
+    "curves": figures.curves(collected, curves, colours),
+    "steps": figures.kept_steps(collected),
+  }
+  notes = [*collected.notes, *comparisons.notes, *notes]
+  content = Content(collected, comparisons, tables, panels, colours, tuple(notes))
+  files = {
+    "runs.csv": collected.rows.to_csv(index=False),
+    "comparisons.csv": comparisons.by_task.to_csv(index=False),
+    "over_tasks.csv": comparisons.over_tasks.to_csv(index=False),
+    "table.md": text.markdown(tables, comparisons, collected.tree.unfinished, notes),
+    "table.tex": text.latex(tables),
+    "index.html": render(content),
+  }
+  pictures = {
+    f"{name}.{form}": picture
+    for name, drawn in panels.items()
+    if drawn
+    for form, picture in figures.pictures(drawn, colours if name == "curves" else {}).items()
+  }
+  return {name: one.encode() for name, one in files.items()} | pictures

@@ -1,0 +1,86 @@
+"""The files that a study has beside its runs: `study.json`, which says what they are, and `failed.json`."""
+
+import json
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from discipline_jax.errors import UserError
+from discipline_jax.files.locks import locked
+from discipline_jax.files.whole_files import whole_file
+
+
+class Failures:
+  """Why runs of a study failed when they were last tried: `failed.json`, one line by the name of a run."""
+
+  def __init__(self, folder: pathlib.Path):
+    self._path = folder / "failed.json"
+
+  def read(self) -> dict[str, str]:
+    """Returns the lines by name; raises UserError if the file is not of a study."""
+    try:
+      content = read(self._path)
+    except FileNotFoundError:
+      return {}
+    except ValueError:  # not UTF-8, or not JSON
+      content = None
+    if not isinstance(content, dict) or not all(isinstance(one, str) for one in content.values()):
+      raise UserError(f"not a list of failed runs, {self._path}; delete it")
+    return content
+
+  def note(self, name: str, reason: str) -> None:
+    """Keeps why a run failed."""
+    self._change({name: reason}, ())
+
+  def forget(self, names: Iterable[str]) -> None:
+    """Drops the lines of runs that are tried again, or are finished."""
+    if self.read().keys() & set(names):
+      self._change({}, names)
+
+  def _change(self, new: dict[str, str], dropped: Iterable[str]) -> None:
+    with locked(self._path.with_name(".failed.lock")):  # several processes may share the study
+      lines = {name: why for name, why in self.read().items() if name not in set(dropped)} | new
+      if not lines:
+        self._path.unlink(missing_ok=True)
+        return
+      write(self._path, lines)
+
+
+def check_folder(workdir: pathlib.Path) -> None:
+  """Raises UserError if the folder is the workdir of a run that is no study."""
+  for name in ("config.json", "result.json"):
+    path = workdir / name
+    try:
+      is_study = not path.exists() or read(path)["mode"] == "study"
+    except (ValueError, KeyError, TypeError):
+      is_study = False
+    if not is_study:
+      raise UserError(f"not of a study, {path}; give another --workdir")
+
+
+def describe_runs(config: ConfigDict, workdir: pathlib.Path) -> None:
+  """Writes `study.json`: the mode and the labels of each run, for a report.
+
+  Args:
+    config: of the study.
+    workdir: of the study; it is made if it does not exist.
+  """
+  labels = config.labels.to_dict()
+  runs = {
+    name: {"mode": run.mode, "labels": labels.get(name, {})} for name, run in config.runs.items()
+  }
+  workdir.mkdir(parents=True, exist_ok=True)
+  write(workdir / "study.json", {"cells": runs})
+
+
+def read(path: pathlib.Path) -> Any:
+  """Returns the content of a JSON file; raises ValueError if it is none."""
+  return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write(path: pathlib.Path, content: dict) -> None:
+  """Writes a JSON file, in whole or not at all."""
+  with whole_file(path, text=True) as file:
+    file.write(json.dumps(content, indent=2) + "\n")

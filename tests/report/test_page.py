@@ -1,0 +1,215 @@
+"""Whole reports: every file, links, text that is dangerous in a page, and the command."""
+
+import html.parser
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import urllib.parse
+import xml.etree.ElementTree
+
+import pandas as pd
+import pytest
+from matplotlib import image
+
+from discipline_jax import report
+from discipline_jax.report.__main__ import main
+from tests.report import run_folders
+
+FILES = {
+  *("index.html", "runs.csv", "comparisons.csv", "over_tasks.csv", "table.md", "table.tex"),
+  *(f"{name}.{form}" for name in ("bars", "curves", "steps") for form in ("png", "svg")),
+}
+HOSTILE = "<img src=x onerror=alert(1)> & $x_{1 | `*"
+
+
+class Page(html.parser.HTMLParser):
+  """Collects the tags of a page, and checks that they are closed in order."""
+
+  def __init__(self, text):
+    super().__init__()
+    self.tags, self._open = [], []
+    self.feed(text)
+    assert self._open == []
+
+  def handle_starttag(self, tag, attrs):
+    self.tags.append((tag, dict(attrs)))
+    if tag not in ("meta", "link", "br", "input"):
+      self._open.append(tag)
+
+  def handle_startendtag(self, tag, attrs):
+    self.tags.append((tag, dict(attrs)))
+
+  def handle_endtag(self, tag):
+    assert self._open.pop() == tag
+
+  def all(self, tag, name):
+    return [attrs[name] for one, attrs in self.tags if one == tag and name in attrs]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+  """Three kinds of networks on two tasks, a pre-training, and a cell with a dangerous name that failed."""
+  folder = tmp_path_factory.mktemp("studies") / "study"
+  run_folders.pretrained(folder / "before")
+  labels = {}
+  for task in ("dna_splice", "dna_h3"):
+    for name, right, fields in (
+      ("scratch", (0.6, 0.62, 0.66), {"init": "scratch"}),
+      ("bert", (0.9, 0.84, 0.72), {}),
+      ("first", (0.6, 0.7, 0.62), {"model": "before@0"}),
+      ("last", (0.8, 0.7, 0.9), {"model": "before"}),
+    ):
+      run_folders.finetuned(folder / f"{task} {name}", task=task, right=right, **fields)
+  name = HOSTILE.replace("/", "")
+  run_folders.finetuned(folder / name, task="custom", right=(0.9, 0.8))
+  labels[name] = {"model": HOSTILE}
+  labels["gone"] = {}
+  run_folders.study(folder, labels, gone=HOSTILE)
+  assert report.write(folder) == folder / "report" / "index.html"
+  return folder
+
+
+def test_all_files_are_there(study):
+  assert {path.name for path in (study / "report").iterdir()} == FILES
+  for name in ("bars", "curves", "steps"):
+    assert image.imread(study / "report" / f"{name}.png").std() > 0.05  # something is drawn
+    xml.etree.ElementTree.parse(study / "report" / f"{name}.svg")
+  table = pd.read_csv(study / "report" / "runs.csv")
+  assert len(table) == 9 * 2 + 1
+  row = table[(table["run"] == "dna_splice bert") & (table["part"] == "test")].iloc[0]
+  assert row["mean"] == pytest.approx(82)
+  assert json.loads(row["runs"]) == pytest.approx([90, 84, 72])
+
+
+def test_the_page_is_whole_and_alone(study):
+  text = (study / "report" / "index.html").read_text()
+  page = Page(text)
+  identifiers = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+  assert len(identifiers) == len(set(identifiers))
+  for address in [*page.all("a", "href"), *page.all("use", "xlink:href")]:
+    if address.startswith("#"):
+      assert address[1:] in identifiers
+    else:
+      assert (study / "report" / urllib.parse.unquote(address)).exists(), address
+  assert not page.all("script", "src")
+  assert not page.all("img", "src")
+  assert page.all("link", "href") == ["data:,"]
+  assert "@import" not in text
+  assert not re.search(r"url\((?!#)", text)
+  assert page.all("svg", "viewbox")  # the parser makes names small
+
+
+def test_every_number_has_its_run(study):
+  page = Page((study / "report" / "index.html").read_text())
+  links = {urllib.parse.unquote(address) for address in page.all("a", "href")}
+  for path in study.glob("*/result.json"):
+    assert f"../{path.parent.name}/result.json" in links
+    assert f"../{path.parent.name}/config.json" in links
+
+
+def test_curves_have_switches(study):
+  page = Page((study / "report" / "index.html").read_text())
+  curves = {one.split("-")[1] for one in page.all("g", "id") if one.startswith("curve-")}
+  assert curves == set(page.all("input", "data-curve"))
+  assert len(curves) == 6  # four variants of DNA, the other one, and the pre-training
+
+
+def test_text_from_files_is_escaped(study):
+  files = {
+    name: (study / "report" / name).read_text() for name in ("index.html", "table.md", "table.tex")
+  }
+  assert "<img" not in files["index.html"]
+  assert "onerror" in files["index.html"]
+  assert "\n" not in re.search(r".*onerror.*", files["table.md"])[0]
+  row = next(line for line in files["table.md"].splitlines() if line.startswith(r"| \<img"))
+  # As many unescaped bars as the header has.
+  assert len(re.findall(r"(?<!\\)\|", row)) == 3
+  assert r"\& \$x\_\{1" in files["table.tex"]
+
+
+def test_the_tables(study):
+  markdown = (study / "report" / "table.md").read_text()
+  lines = markdown[markdown.index("## DNA, test") :].splitlines()
+  assert lines[2] == "| model | H3, accuracy | splice, accuracy | average, of 2 |"
+  assert (
+    "| bert | **82.0 ± 9.2 (3)**, paper 83.6, -1.6 | **82.0 ± 9.2 (3)**, paper 96.4, -14.4 |"
+    in markdown
+  )
+  latex = (study / "report" / "table.tex").read_text()
+  assert r"bert & \textbf{82.0 $\pm$ 9.2 (3)} & \textbf{82.0 $\pm$ 9.2 (3)}" in latex
+  assert r"\quad paper, difference & \textit{83.6, $-$1.6} & \textit{96.4, $-$14.4} &  \\" in latex
+  assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 4
+
+
+def test_the_same_runs_give_the_same_files(study, tmp_path):
+  before = {path.name: path.read_bytes() for path in (study / "report").iterdir()}
+  moved = tmp_path / study.name
+  study.rename(moved)
+  try:
+    report.write(moved)
+    after = {path.name: path.read_bytes() for path in (moved / "report").iterdir()}
+  finally:
+    moved.rename(study)
+  assert {name for name in before if before[name] != after[name]} == set()
+
+
+def test_the_script_is_short():
+  script = pathlib.Path(report.__file__).parent / "templates" / "page.js"
+  assert len(script.read_text().splitlines()) <= 100
+
+
+def test_jax_is_not_imported(study):
+  code = (
+    "import pathlib, sys; from discipline_jax import report; report.write(pathlib.Path(sys.argv[1]));"
+    " print(*sorted(sys.modules))"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code, study], capture_output=True, text=True, check=True
+  )
+  loaded = set(result.stdout.split())
+  assert "discipline_jax.report.page" in loaded
+  assert not loaded & {"jax", "flax", "transformers", "tensorboardX"}
+
+
+def test_the_command(study, tmp_path, capsys):
+  assert main(["report", str(study)]) == 0
+  out = capsys.readouterr().out
+  assert out.splitlines()[-1] == str(study / "report" / "index.html")
+  assert "## DNA, test" in out
+  (tmp_path / "empty").mkdir()
+  for arguments in (
+    [],
+    ["--fast"],
+    [str(study), str(study)],
+    [str(tmp_path / "empty")],
+    ["nowhere"],
+  ):
+    assert main(["report", *arguments]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+  assert list((tmp_path / "empty").iterdir()) == []
+  assert main(["report", "--help"]) == 0
+
+
+def test_a_report_on_pre_training_alone(tmp_path):
+  run_folders.pretrained(tmp_path / "before")
+  page = report.write(tmp_path)
+  assert not (page.parent / "bars.png").exists()
+  assert "pre-training on nesting" in page.read_text()
+
+
+def test_many_runs_take_seconds_and_fit_into_a_page(tmp_path):
+  """60 runs; RESULTS.md has the figures for 500."""
+  for task in ("dna_splice", "dna_h3", "dna_h4"):
+    for number in range(20):
+      name = f"{task}_{number}"
+      init = "scratch" if number == 0 else "pretrained"
+      run_folders.finetuned(
+        tmp_path / name, task=task, init=init, model=f"model_{number}", samples=160
+      )
+  started = time.perf_counter()
+  page = report.write(tmp_path)
+  assert time.perf_counter() - started < 20
+  assert page.stat().st_size < 1_000_000

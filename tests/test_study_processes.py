@@ -1,0 +1,82 @@
+"""Studies that are killed, and that several processes share; their runs do not train."""
+
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+from discipline_jax import study as study_module
+from discipline_jax.report.collect import collect
+from discipline_jax.runs.workdir import Workdir
+from discipline_jax.study import study
+from tests import fake_runs
+from tests.fake_runs import ended, example
+
+
+def rows(workdir):
+  """The table of a study, without what differs between two folders and two times."""
+  return collect(workdir).drop(columns=["seconds", "checkpoint"]).to_csv()
+
+
+def start(workdir: pathlib.Path, *arguments: str) -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, "-m", "tests.fake_runs", str(workdir), *arguments],
+    cwd=pathlib.Path(__file__).parents[1],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def test_killed_at_random_moments(tmp_path, monkeypatch):
+  """KILLS=10 makes more of them."""
+  fake_runs.use(monkeypatch)
+  workdir = tmp_path / "study"
+  for _ in range(int(os.environ.get("KILLS", "2"))):
+    process = start(workdir)
+    while process.poll() is None and not (workdir / "study.json").exists():
+      time.sleep(0.01)
+    before = len(ended(workdir))
+    while process.poll() is None and len(ended(workdir)) == before:
+      time.sleep(0.005)
+    time.sleep(random.uniform(0, fake_runs.PAUSE))
+    process.kill()
+    process.communicate()
+  process = start(workdir)
+  _, stderr = process.communicate(timeout=120)
+  assert process.returncode == 0, stderr
+  whole = tmp_path / "whole"
+  study(example(), whole)
+  assert rows(workdir) == rows(whole)
+  assert len(set(ended(workdir))) == len(ended(workdir)), "a run ended twice"
+
+
+def test_two_processes_share_a_study(tmp_path):
+  both = [start(tmp_path) for _ in range(2)]
+  for process in both:
+    output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+  assert sorted(ended(tmp_path)) == ["a", "b", "c", "d", "pre"]
+  assert len(collect(tmp_path)) == 2 * 4 + 1  # validation and test, and the pre-training
+
+
+def test_a_locked_run_is_passed_over_and_looked_at_again(tmp_path, capsys, monkeypatch):
+  fake_runs.use(monkeypatch)
+  config = example()
+  cell = study_module.cells.plan_cells(config, tmp_path, study_module._MODES)["a"]
+  other = Workdir(cell.workdir, cell.config)
+  other.__enter__()
+  pauses = []
+
+  def pause(seconds):
+    pauses.append(ended(tmp_path))
+    if len(pauses) == 3:
+      other.__exit__()
+
+  monkeypatch.setattr(time, "sleep", lambda seconds: seconds and pause(seconds))
+  study(config, tmp_path)
+  assert pauses == [["c", "pre", "b", "d"]] * 3
+  assert ended(tmp_path) == ["c", "pre", "b", "d", "a"]
+  assert capsys.readouterr().out.count("other processes work on a;") == 1
