@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discipline_jax.report import paper
 from discipline_jax.report.labels import Names, column, name_runs, paper_split
+from discipline_jax.report.paper import find_number, unknown_labels
 from discipline_jax.report.tree import Run, Tree, read
 
 _LABELS = ("version", "table", "model", "setting", "step", "corpus", "fraction")
@@ -92,10 +92,10 @@ def collect_tree(tree: Tree) -> Collected:
       rows += [_finetuned(run, names[run.name], part) for part in run.parts]
     else:
       rows.append(_pretrained(run))
-  unknown = sorted({one for name in names.values() for one in paper.unknown(name.labels)})
+  unknown = sorted({one for name in names.values() for one in unknown_labels(name.labels)})
   notes = [*tree.notes, *_doubts(tree.runs)]
   if unknown:
-    notes.append(f"no number of the paper for: {', '.join(unknown)}, which it does not have")
+    notes.append(f"the paper has no number for: {', '.join(unknown)}")
   table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(
     dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_FLOATS, "float64")
   )
@@ -106,7 +106,7 @@ def _finetuned(run: Run, names: Names, part: str) -> dict[str, Any]:
   result, scores = run.result, run.result[part]
   labels = names.labels
   task = column(run, part)
-  number = paper.find(labels, task, result["metric"], paper_split(run, part))
+  number = find_number(labels, task, result["metric"], paper_split(run, part))
   low, high = _interval(scores.get("intervals"))
   return {
     **_common(run, part),

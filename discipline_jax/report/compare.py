@@ -10,10 +10,18 @@ import numpy as np
 import pandas as pd
 
 from discipline_jax import metrics
-from discipline_jax.report import predictions, statistics
 from discipline_jax.report.collect import Collected
 from discipline_jax.report.curves import Curve, updates_until
 from discipline_jax.report.labels import column, is_scratch
+from discipline_jax.report.predictions import Scored, paired, read_predictions
+from discipline_jax.report.statistics import (
+  adjusted_p_values,
+  paired_bootstraps,
+  paired_interval,
+  paired_p_value,
+  probability_of_improvement,
+  task_interval,
+)
 from discipline_jax.report.tree import Run
 
 RESAMPLES = 1000
@@ -80,7 +88,7 @@ def compare(collected: Collected, curves: Mapping[str, Mapping[str, Curve]]) -> 
         rows.append({**shared, "task": column(run, part), "part": part, **over_seeds})
   _add_intervals_over_samples(rows, by_name, notes)
   by_task = pd.DataFrame(rows, columns=list(_BY_TASK))
-  by_task["p_adjusted"] = statistics.adjusted_p_values(by_task["p_value"].to_numpy(np.float64))
+  by_task["p_adjusted"] = adjusted_p_values(by_task["p_value"].to_numpy(np.float64))
   by_task = by_task.astype(dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_FLOATS, "float64"))
   over_tasks = pd.DataFrame(_over_tasks(rows, by_name), columns=list(_OVER_TASKS))
   return Comparisons(by_task, over_tasks, tuple(dict.fromkeys(notes)))
@@ -132,8 +140,8 @@ def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
     "p_value": math.nan,
   }
   if len(seeds) > 1:
-    _, found["low_seeds"], found["high_seeds"] = statistics.paired_interval(ours, theirs)
-    found["p_value"] = statistics.paired_p_value(ours, theirs)
+    _, found["low_seeds"], found["high_seeds"] = paired_interval(ours, theirs)
+    found["p_value"] = paired_p_value(ours, theirs)
   return found
 
 
@@ -145,16 +153,16 @@ def _add_intervals_over_samples(
   Runs that are compared with the same one, on the same samples, are resampled together.
   """
   read = functools.cache(lambda name, part: _read(runs[name], part, notes))
-  groups: dict[tuple, list[tuple[dict[str, Any], predictions.Scored, np.ndarray]]] = {}
+  groups: dict[tuple, list[tuple[dict[str, Any], Scored, np.ndarray]]] = {}
   for row in rows:
     own, other = (read(row[name], row["part"]) for name in ("run", "against"))
-    found = None if own is None or other is None else predictions.paired(own, other)
+    found = None if own is None or other is None else paired(own, other)
     if found is not None and found[0].units.shape[1] > 1:
       key = (row["against"], row["part"], row["metric"], *found[0].seeds.tolist())
       groups.setdefault(key, []).append((row, *found))
   for group in groups.values():
     first, scored, theirs = group[0]
-    intervals = statistics.paired_bootstraps(
+    intervals = paired_bootstraps(
       functools.partial(metrics.resampled, first["metric"]),
       scored.labels,
       [one.predicted for _, one, _ in group],
@@ -168,9 +176,9 @@ def _add_intervals_over_samples(
       row |= {"samples": number, "low_samples": low, "high_samples": high}
 
 
-def _read(run: Run, part: str, notes: list[str]) -> predictions.Scored | None:
+def _read(run: Run, part: str, notes: list[str]) -> Scored | None:
   try:
-    return predictions.read(run, part)
+    return read_predictions(run, part)
   except ValueError as error:
     notes.append(f"{error}; left out")
     return None
@@ -219,8 +227,8 @@ def _means(pairs: list[tuple[list[int], list[float], list[float]]]) -> dict[str,
   ours, theirs = ([np.array(one[i]) for one in pairs] for i in (1, 2))
   differences = [a - b for a, b in zip(ours, theirs, strict=True)]
   draw = {"resamples": RESAMPLES, "seed": _SEED}
-  difference, low, high = statistics.task_interval(differences, **draw)
-  probability, least, most = statistics.probability_of_improvement(ours, theirs, **draw)
+  difference, low, high = task_interval(differences, **draw)
+  probability, least, most = probability_of_improvement(ours, theirs, **draw)
   return {
     "difference": difference,
     "low": low,

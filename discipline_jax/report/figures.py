@@ -29,8 +29,9 @@ _WIDTH, _HEIGHT = 4.4, 2.9  # inches of a panel, which a phone can show
 _COLUMNS = 3
 _STYLES = ("-", "--", ":", "-.")
 _MARGIN, _BELOW, _TITLE = 0.68, 0.46, 0.3  # inches left of and below axes, and for a title above
+_MOST_BANDS = 12  # in a panel; more hide each other
 _LONGEST_LABEL = 34  # characters beside a bar
-_STYLE = {
+_STYLE: Any = {
   **dict.fromkeys(
     ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK
   ),
@@ -64,7 +65,7 @@ class Panel:
   variants: tuple[str, ...] = ()
 
 
-def bars(tables: Sequence[Table]) -> list[Panel]:
+def bar_panels(tables: Sequence[Table]) -> list[Panel]:
   """Returns a panel for each discipline: the test scores of its variants, averaged over its tasks.
 
   Where the discipline has no average, or no variant has all tasks, each task has a panel.
@@ -96,7 +97,7 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
     if papers:
       axes.plot([x for _, x in papers], [y for y, _ in papers], "D", color="C1")
     for place, mean in zip(places, means, strict=True):
-      axes.text(0, place, f" {mean:.1f}", va="center", color="white")
+      axes.text(0, float(place), f" {mean:.1f}", va="center", color="white")
     axes.set_yticks(places, [_plain(_short(variant)) for variant, _ in cells])
     axes.set(xlabel="score (◆: the paper)" if papers else "score", xlim=(min(0, *means), None))
     axes.invert_yaxis()
@@ -104,7 +105,7 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
   return draw
 
 
-def curves(
+def curve_panels(
   collected: Collected, found: Mapping[str, Mapping[str, Curve]], colours: Mapping[str, int]
 ) -> list[Panel]:
   """Returns for each task a panel of training losses and one of validation scores, then those of pre-training.
@@ -143,7 +144,7 @@ def _curves_of(
       line.set_gid(f"curve-{index}-{number}-line")
       if len(curve.steps) == 1:
         line.set_marker("o")
-      if len(curve.values) > 1:
+      if len(curve.values) > 1 and len(lines) <= _MOST_BANDS:
         low, high = curve.values.min(0), curve.values.max(0)
         steps = np.concatenate([curve.steps, curve.steps[::-1]])
         (band,) = axes.fill(  # in less than half the time of `fill_between`
@@ -156,7 +157,7 @@ def _curves_of(
   return draw
 
 
-def kept_steps(collected: Collected) -> list[Panel]:
+def step_panels(collected: Collected) -> list[Panel]:
   """Returns a panel for each task on which networks from two or more steps of a pre-training were tested."""
   rows = collected.rows[(collected.rows["mode"] == "finetune")]
   rows = rows[rows["part"] != "validation"]
@@ -281,7 +282,7 @@ def _cut(attribute: re.Match) -> str:
   return re.sub(r"(\d+\.\d)\d+", r"\1", attribute[0])
 
 
-def _line_style(index: int) -> dict[str, str]:
+def _line_style(index: int) -> dict[str, Any]:
   return {"color": f"C{index % 10}", "linestyle": _STYLES[index // 10 % len(_STYLES)]}
 
 

@@ -117,7 +117,7 @@ def _deduced(run: Run, pretrained: Mapping[str, Run]) -> dict[str, Any]:
   task = run.config.get("task", {})
   fraction = task.get("train_fraction", 1) if isinstance(task, dict) else 1
   setting = _setting(run) + ("_1pct" if fraction == 0.01 else "")
-  labels = {"model": _model(result), "setting": setting}
+  labels: dict[str, Any] = {"model": _model(result), "setting": setting}
   if fraction not in (1, 0.01):
     labels["fraction"] = fraction
   if result["init"] == "scratch" or not isinstance(result.get("model"), str):

@@ -2,12 +2,13 @@
 
 import pathlib
 
-from discipline_jax.report import figures, text
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.compare import compare
 from discipline_jax.report.curves import read_all
+from discipline_jax.report.figures import bar_panels, curve_panels, pictures, step_panels
 from discipline_jax.report.page import Content, render
 from discipline_jax.report.tables import make_tables
+from discipline_jax.report.text import latex, markdown
 from discipline_jax.report.tree import read
 
 
@@ -25,9 +26,9 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
   names += [run.name for run in collected.tree.runs if run.mode == "pretrain"]
   colours = {name: i for i, name in enumerate(dict.fromkeys(names))}
   panels = {
-    "bars": figures.bars(tables),
-    "curves": figures.curves(collected, curves, colours),
-    "steps": figures.kept_steps(collected),
+    "bars": bar_panels(tables),
+    "curves": curve_panels(collected, curves, colours),
+    "steps": step_panels(collected),
   }
   notes = [*collected.notes, *comparisons.notes, *notes]
   content = Content(collected, comparisons, tables, panels, colours, tuple(notes))
@@ -35,14 +36,14 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
     "runs.csv": collected.rows.to_csv(index=False),
     "comparisons.csv": comparisons.by_task.to_csv(index=False),
     "over_tasks.csv": comparisons.over_tasks.to_csv(index=False),
-    "table.md": text.markdown(tables, comparisons, collected.tree.unfinished, notes),
-    "table.tex": text.latex(tables),
+    "table.md": markdown(tables, comparisons, collected.tree.unfinished, notes),
+    "table.tex": latex(tables),
     "index.html": render(content),
   }
-  pictures = {
+  drawings = {
     f"{name}.{form}": picture
     for name, drawn in panels.items()
     if drawn
-    for form, picture in figures.pictures(drawn, colours if name == "curves" else {}).items()
+    for form, picture in pictures(drawn, colours if name == "curves" else {}).items()
   }
-  return {name: one.encode() for name, one in files.items()} | pictures
+  return {name: one.encode() for name, one in files.items()} | drawings

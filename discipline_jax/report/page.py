@@ -8,11 +8,12 @@ import jinja2
 import markupsafe
 from matplotlib.colors import to_hex
 
-from discipline_jax.report import figures, text
 from discipline_jax.report.collect import Collected, link
 from discipline_jax.report.compare import RESAMPLES, Comparisons
+from discipline_jax.report.figures import Panel, inline_svg
 from discipline_jax.report.labels import column
 from discipline_jax.report.tables import Table
+from discipline_jax.report.text import NOTHING, comparison_rows
 from discipline_jax.report.tree import Run
 
 _DASHES = ("none", "6 3", "1.5 2.5", "6 2 1.5 2")
@@ -34,7 +35,7 @@ class Content:
   collected: Collected
   comparisons: Comparisons
   tables: Sequence[Table]
-  panels: Mapping[str, Sequence[figures.Panel]]
+  panels: Mapping[str, Sequence[Panel]]
   colours: Mapping[str, int]
   notes: tuple[str, ...]
 
@@ -67,9 +68,9 @@ def render(content: Content) -> str:
   )
 
 
-def _picture(panel: figures.Panel, prefix: str) -> tuple[str, Any]:
+def _picture(panel: Panel, prefix: str) -> tuple[str, Any]:
   """Returns the title of a panel, and the panel as SVG, in which matplotlib has escaped all text."""
-  return panel.title, markupsafe.Markup(figures.inline_svg(panel, prefix))
+  return panel.title, markupsafe.Markup(inline_svg(panel, prefix))
 
 
 def _switch(name: str, index: int) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def _comparisons(content: Content) -> list[dict[str, Any]]:
   tables = []
   for title, frame in (("By task", by_task), ("Over tasks", over_tasks)):
     if len(frame):
-      header, rows = text.comparison_rows(frame)
+      header, rows = comparison_rows(frame)
       links: list[dict[str, str]] = [{} for _ in rows]
       if frame is by_task:
         pairs = zip(frame["run"], frame["against"], strict=True)
@@ -112,12 +113,12 @@ def _run(run: Run, number: int, content: Content) -> dict[str, Any]:
     "name": run.name,
     "what": what,
     "scores": ", ".join(scores),
-    "seeds": text.NOTHING if seeds is None else ", ".join(map(str, seeds)),
+    "seeds": NOTHING if seeds is None else ", ".join(map(str, seeds)),
     "steps": result["steps"],
     "device": result["device"],
     "versions": result["versions"],
     "result": link(run, "result.json"),
     "config": link(run, "config.json") if run.config else None,
     "collapsed": bool(result.get("collapsed")),
-    "network": result.get("network") or text.NOTHING,
+    "network": result.get("network") or NOTHING,
   }

@@ -34,7 +34,7 @@ class Number:
   source: str
 
 
-def find(labels: Mapping[str, Any], task: str, metric: str, split: str) -> Number | None:
+def find_number(labels: Mapping[str, Any], task: str, metric: str, split: str) -> Number | None:
   """Returns the paper's number, or None if it has none.
 
   Args:
@@ -53,7 +53,7 @@ def find(labels: Mapping[str, Any], task: str, metric: str, split: str) -> Numbe
   return None
 
 
-def unknown(labels: Mapping[str, Any]) -> list[str]:
+def unknown_labels(labels: Mapping[str, Any]) -> list[str]:
   """Returns which of a run's labels the paper does not have, as `model minilm`."""
   known = _known()
   return [

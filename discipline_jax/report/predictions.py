@@ -31,7 +31,7 @@ class Scored:
   predicted: Num[np.ndarray, "replicas samples"]
 
 
-def read(run: Run, part: str) -> Scored | None:
+def read_predictions(run: Run, part: str) -> Scored | None:
   """Returns what a run was scored on; None if it kept no predictions (one by an older version).
 
   Raises:

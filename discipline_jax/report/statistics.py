@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int, Num
-from scipy import stats
+from scipy import special, stats
 
 _BLOCK = 1 << 22  # samples that are resampled together
 
@@ -41,8 +41,8 @@ def paired_interval(
   """
   differences = _differences(a, b)
   mean = float(differences.mean())
-  quantile = stats.t.ppf((1 + level) / 2, len(differences) - 1)
-  half = float(quantile * stats.sem(differences))
+  quantile = special.stdtrit(len(differences) - 1, (1 + level) / 2)  # of Student's distribution
+  half = float(quantile * _standard_error(differences))
   return mean, mean - half, mean + half
 
 
@@ -62,7 +62,8 @@ def paired_p_value(
   differences = _differences(a, b)
   if np.ptp(differences) < 1e-9:  # no spread, as with two seeds on few samples, is no certainty
     return math.nan
-  return float(stats.ttest_1samp(differences, 0).pvalue)
+  ratio = differences.mean() / _standard_error(differences)
+  return float(2 * special.stdtr(len(differences) - 1, -abs(ratio)))
 
 
 def paired_bootstrap(
@@ -212,6 +213,10 @@ def _differences(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarra
   return np.asarray(a, np.float64) - np.asarray(b, np.float64)
 
 
+def _standard_error(differences: np.ndarray) -> float:
+  return float(differences.std(ddof=1) / len(differences) ** 0.5)
+
+
 def _check_tasks(values: Sequence[np.ndarray]) -> None:
   if len(values) < 2:
     raise ValueError("one task; the seeds of one task are too few for a bootstrap")
@@ -238,4 +243,4 @@ def _percentiles(
     method="percentile",
     rng=np.random.default_rng(seed),
   ).confidence_interval
-  return interval.low, interval.high
+  return np.asarray(interval.low), np.asarray(interval.high)

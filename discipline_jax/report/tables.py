@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from discipline_jax.report import paper
 from discipline_jax.report.collect import Collected
 from discipline_jax.report.labels import AVERAGES, DISCIPLINES, paper_split
+from discipline_jax.report.paper import Number, find_number
 
 AVERAGE = "average"
 
@@ -31,7 +31,7 @@ class Cell:
   mean: float
   std: float | None
   replicas: int
-  number: paper.Number | None
+  number: Number | None
   run: str | None
   marks: tuple[str, ...] = ()
   is_best: bool = False
@@ -110,7 +110,7 @@ def _table(discipline: str, part: str, rows: Sequence[Any], collected: Collected
       if set(tasks) == set(order):
         run = by_run[next(iter(own.values())).run]
         labels, split = collected.names[run.name].labels, paper_split(run, part)
-        number = paper.find(labels, average, "average", split)
+        number = find_number(labels, average, "average", split)
       grid[variant].append(_average(grid[variant], [one.runs for one in own.values()], number))
   if has_average:
     columns.append((AVERAGE, f"of {len(tasks)}"))
@@ -121,7 +121,7 @@ def _cell(row: Any) -> Cell:
   number = None
   if not math.isnan(row.paper_mean):
     std = None if math.isnan(row.paper_std) else row.paper_std
-    number = paper.Number(row.paper_mean, std, row.paper_source)
+    number = Number(row.paper_mean, std, row.paper_source)
   return Cell(
     row.mean,
     row.std if row.replicas > 1 else None,
@@ -133,7 +133,7 @@ def _cell(row: Any) -> Cell:
 
 
 def _average(
-  cells: Sequence[Cell | None], runs: Sequence[list[float]], number: paper.Number | None
+  cells: Sequence[Cell | None], runs: Sequence[list[float]], number: Number | None
 ) -> Cell | None:
   """Returns the average over tasks, with its deviation over seeds; None where a task is missing."""
   means = [cell.mean for cell in cells if cell is not None]

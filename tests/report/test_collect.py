@@ -212,11 +212,15 @@ def test_a_single_run_is_a_tree(tmp_path):
 def test_every_number_of_the_paper_can_be_found():
   assert len(paper._numbers()) == len(paper._rows()) > 500
   labels = {"model": "bert", "setting": "normal"}
-  assert paper.find(labels, "CoLA", "mcc", "validation").mean == 55.0
-  assert paper.find({**labels, "version": "bert"}, "CoLA", "mcc", "test").mean == 52.1
-  assert paper.find(labels, "CoLA", "accuracy", "validation") is None
+  assert paper.find_number(labels, "CoLA", "mcc", "validation").mean == 55.0
+  assert paper.find_number({**labels, "version": "bert"}, "CoLA", "mcc", "test").mean == 52.1
+  assert paper.find_number(labels, "CoLA", "accuracy", "validation") is None
   first = {"version": "v1", "model": "scratch"}
   assert (
-    paper.find({**first, "setting": "frequent_tokens"}, "splice", "accuracy", "test").mean == 95.0
+    paper.find_number({**first, "setting": "frequent_tokens"}, "splice", "accuracy", "test").mean
+    == 95.0
   )
-  assert paper.find({**first, "setting": "shift_1000"}, "RTE", "accuracy", "validation") is not None
+  assert (
+    paper.find_number({**first, "setting": "shift_1000"}, "RTE", "accuracy", "validation")
+    is not None
+  )

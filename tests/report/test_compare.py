@@ -262,7 +262,7 @@ def test_a_curve_has_the_steps_of_all_replicas_and_few_points(tmp_path):
   curve = curves.read(tmp_path / "metrics.jsonl", {"train": "loss", "validation": "loss"})["train"]
   assert curve.steps.tolist() == list(range(1, 301))
   thin = curve.thinned()
-  assert thin.steps.tolist() == list(range(5, 301, 5))
-  assert thin.values[:, 0].tolist() == [3, 4]  # the mean of 1 to 5, and of 2 to 6
+  assert thin.steps.tolist() == [*range(8, 297, 8), 300]
+  assert thin.values[:, 0].tolist() == [4.5, 5.5]  # the mean of 1 to 8, and of 2 to 9
   assert curves.updates_until(curve, 10.5) == 10
   assert curves.updates_until(curve, 1000.0) is None
