@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from discipline_jax import command_line, verdict
+from discipline_jax import command_line, report, verdict
 from discipline_jax.candidates import candidates, of_baselines, of_run
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
@@ -25,6 +25,8 @@ from discipline_jax.schedule import cuts, fitted_grid, whole_grid
 from discipline_jax.training.sharding import mesh_of
 from discipline_jax.trials import check_fields, make_trial, quality, run_trial
 
+_TRIALS = ".trials"
+
 
 def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table and in sentences that say what the runs show and what they do not.
@@ -34,7 +36,8 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
 
   Args:
     config: see `modes.compare`.
-    workdir: has a folder for each fine-tuning, and plan.json, config.json, inputs.json, result.json of the whole.
+    workdir: has a folder for each fine-tuning, and plan.json, config.json, inputs.json, result.json and report/ of the
+      whole. Trials of rates are in `.trials`, which a report passes over.
     dry_run: only say what would run.
   """
   started = time.perf_counter()
@@ -57,11 +60,14 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     with run:
       result = run.result() or _train(config, plan, grid, run, started)
       run.write_result(result)
+      if jax.process_index() == 0:
+        report.write(workdir)
   if jax.process_index() == 0:
     print(verdict.show(result))
     best = result["best_network"]
     place = workdir / result["workdirs"][best]
     print(f"\nThe models of {best} are in {place}, for --config.mode=predict and export.")
+    print(f"All runs side by side: {workdir / 'report' / 'index.html'}")
 
 
 def _check(config: ConfigDict) -> None:
@@ -183,7 +189,7 @@ def _train_init(
   tried: dict[str, float | None] = {}
   qualities = {}
   for rate in config.compare.rates:
-    place = folder / f"{init}_try_{rate:g}"
+    place = folder / _TRIALS / f"{init}_try_{rate:g}"
     result = run_trial(_trial(config, init, rate, one_seed), place)
     tried[f"{rate:g}"] = None if result is None else result["validation"]["mean"]
     if result is not None:

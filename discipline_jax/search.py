@@ -192,14 +192,16 @@ def _show(result: Mapping) -> str:
       remark = "winner" if row is found["winner"] or row == found["winner"] else ""
       rows.append((init, row["optimizer"], f"{row['rate']:g}", *scores, remark))
     notes.append(_note(init, found, result["metric"]))
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  table = [
-    "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-    for row in rows
-  ]
   share = 100 * result["updates"] / result["updates_of_full_grid"]
   cost = f"{result['updates']:,} updates, {share:.0f}% of the full grid"
-  return "\n".join([f"\n{result['task']} ({result['metric']}), {cost}\n", *table, "", *notes])
+  return "\n".join(
+    [
+      f"\n{result['task']} ({result['metric']}), {cost}\n",
+      command_line.format_columns(rows),
+      "",
+      *notes,
+    ]
+  )
 
 
 def _note(init: str, found: Mapping, metric: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discipline_jax.command_line import format_columns
 from discipline_jax.metrics import resampled, score
 from discipline_jax.report.statistics import paired_bootstrap, paired_interval
 
@@ -263,11 +264,7 @@ def show(result: Mapping) -> str:
     seeds = ", ".join(f"{run:.1f}" for run in one["test"]["runs"])
     lead = "" if by is None else f"{_number(by['mean'])} ({_range(tuple(by['by_samples']))})"
     rows.append((name, one["setting"], *scores, seeds, lead))
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  table = "\n".join(
-    "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-    for row in rows
-  )
+  table = format_columns(rows)
   limits = "".join(f"\n- {one}" for one in result["limits"])
   return (
     "\n".join([f"\n{result['task']} ({result['metric']})\n", table, "", *result["sentences"]])
