@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from discipline_jax import defaults
+from discipline_jax import modes
 from discipline_jax.errors import UserError
 
 
@@ -59,8 +59,8 @@ def _unset(config: ConfigDict, name: str) -> None:
   for part in (None, *path):  # a study has whole configs inside
     config = config if part is None else config[part]
     default = default[part] if default is not None and part in default else None
-    if config.get("mode") in defaults.MODES:
-      default = defaults.of_mode(config.mode)
+    if config.get("mode") in modes.MODES:
+      default = modes.of_mode(config.mode)
   if default is None or default.get(field, 0) is not None:
     raise UserError(f"--config.{name}=None: {name} always has a value; give another one")
   with config.ignore_type():

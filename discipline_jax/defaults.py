@@ -30,38 +30,25 @@ def finetune() -> ConfigDict:
         "name": placeholder(str),  # one of discipline_jax.tasks
         "train_fraction": 1.0,  # share of the training set that is used, in (0, 1]
         "standardise": False,  # True: trains on (value - mean) / deviation of the training part; predictions are values
-        "group_identity": placeholder(
-          float
-        ),  # random parts keep sequences together that share this share of their k-mers; in (0, 1]
+        "group_identity": placeholder(float),  # in (0, 1]: sequences this alike share a part
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
         # The next fields are for the task `custom`, a table of one's own.
-        "path": placeholder(
-          str
-        ),  # .csv .tsv .jsonl .fasta, also .gz .xz; {split} in it: train, validation, test
-        "splits": placeholder(
-          str
-        ),  # column with train, validation or test; unset: a random split, 90/5/5
-        "group_column": placeholder(
-          str
-        ),  # column with a group (a family, a patient) that random parts keep together
+        "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part
+        "splits": placeholder(str),  # column that says the part; unset: random, 90/5/5
+        "group_column": placeholder(str),  # column with a group that no random split tears apart
         "sequence_column": "sequence",
         "label_column": "label",
-        "label_separator": placeholder(
-          str
-        ),  # FASTA: text between name, label and split of a header; ' ': the label is all words in between
-        "label_pattern": placeholder(
-          str
-        ),  # FASTA: regular expression with a group (?P<label>...), with splits also (?P<split>...)
+        # FASTA: text between name, label and split of a header; ' ': the label is all words in between
+        "label_separator": placeholder(str),
+        # FASTA: regular expression with a group (?P<label>...), with splits also (?P<split>...)
+        "label_pattern": placeholder(str),
         "symbols": "characters",  # characters | words (blanks between them) | integers | kmers (overlapping)
         "k": 3,  # letters of a k-mer, for symbols kmers: ACGT has the 3-mers ACG and CGT
         "case": "as_is",  # as_is: a and A are two symbols | upper: a is read as A
-        "alphabet": placeholder(
-          str
-        ),  # all symbols that may occur; unset: those of the training part
+        "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training
         "kind": "classification",  # classification | regression
-        "metric": placeholder(
-          str
-        ),  # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson; unset: accuracy | spearman
+        # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson; unset: accuracy | spearman
+        "metric": placeholder(str),
         "skip_invalid": False,  # protein, music, custom: True leaves out samples that cannot be read
         "source": "files",  # GLUE: files (of its own layout) | tfds (TensorFlow Datasets)
         "keep_last_segment": False,  # music: True keeps the last segment of a piece, under 128 notes
@@ -72,12 +59,8 @@ def finetune() -> ConfigDict:
         # auto: identity for text and for a model of the task's discipline, else random, the authors' map
         "kind": "auto",  # auto | identity | shift | random_shift | random | frequent | unused | table
         "shift": 1000,  # rows, for kind shift
-        "seed": placeholder(
-          int
-        ),  # seed of the first replica's map, + 1 for each further one; unset: seed
-        "path": placeholder(
-          str
-        ),  # a .npy file, for kind table; {seed} in it becomes the map's seed
+        "seed": placeholder(int),  # seed of the first map, + 1 a replica; unset: seed
+        "path": placeholder(str),  # a .npy file, for kind table; {seed}: the map's seed
         "keep_special": False,  # True: special tokens keep their own rows
       },
       "model": _model("pretrained"),
@@ -104,9 +87,8 @@ def finetune() -> ConfigDict:
       },
       "predict": {  # mode = predict: applies the model of a finished --workdir to task.path
         "output": placeholder(str),  # a .csv file
-        "keep_columns": placeholder(
-          str
-        ),  # columns of the table to write as well, with commas between them; FASTA has name and header
+        # columns of the table to write as well, with commas between them; FASTA has name and header
+        "keep_columns": placeholder(str),
       },
       "export": {  # mode = export: writes the model of a finished --workdir
         "output": placeholder(str),  # a directory, in Hugging Face's format
@@ -125,15 +107,12 @@ def pretrain() -> ConfigDict:
       "cache_dir": "~/.cache/discipline_jax",  # for compiled programs and prepared corpora
       "corpus": {
         "name": "text",  # text | tfds (TensorFlow Datasets) | uniform | flat | nesting
-        "path": placeholder(
-          str
-        ),  # a file or folder of text, or of sequences; for tfds a name; or a folder that corpora.prepare wrote
-        "vocabulary": placeholder(
-          str
-        ),  # model whose tokenizer is used; unset: model.checkpoint's, or one of vocab_size tokens is trained
-        "symbols": placeholder(
-          str
-        ),  # for sequences: characters | words (blanks between them) | kmers (overlapping); unset: text
+        # a file or folder of text, or of sequences; for tfds a name; or a folder that corpora.prepare wrote
+        "path": placeholder(str),
+        # model whose tokenizer is used; unset: model.checkpoint's, or one of vocab_size tokens is trained
+        "vocabulary": placeholder(str),
+        # for sequences: characters | words (blanks between them) | kmers (overlapping); unset: text
+        "symbols": placeholder(str),
         "k": placeholder(int),  # letters of a k-mer
         "case": "as_is",  # for sequences: as_is | upper (small letters, as in soft-masked DNA, become capitals)
         "lowercase": True,  # for a tokenizer that is trained: lower case without accents, as BERT uncased
@@ -151,12 +130,8 @@ def pretrain() -> ConfigDict:
         "mask": 0.8,  # share of these that become the mask token
         "same": 0.1,  # share of these that stay
         "random": 0.1,  # share of these that become a random token
-        "span": placeholder(
-          int
-        ),  # tokens in a row that are masked together; unset: corpus.k for k-mers, else 1
-        "max_positions": placeholder(
-          int
-        ),  # most tokens that are predicted in a row; unset: rate * length, rounded up
+        "span": placeholder(int),  # tokens in a row masked together; unset: corpus.k, else 1
+        "max_positions": placeholder(int),  # most predicted tokens a row; unset: by rate
       },
       "model": _model("scratch"),
       "remat": False,  # True computes layers again for the gradient, which saves memory
@@ -245,12 +220,9 @@ def transfer(size: str) -> ConfigDict:
 
 def _model(init: str) -> dict[str, Any]:
   return {
-    "checkpoint": placeholder(
-      str
-    ),  # a directory in Hugging Face's format, WORKDIR@STEP, or a hub id, also with a revision: ID@REVISION
-    "revision": placeholder(
-      str
-    ),  # of a hub id: a branch, tag or commit; unset: the checkpoint's @REVISION, or the main branch
+    # a directory in Hugging Face's format, WORKDIR@STEP, or a hub id, also with a revision: ID@REVISION
+    "checkpoint": placeholder(str),
+    "revision": placeholder(str),  # branch, tag or commit; unset: the checkpoint's, or main
     "init": init,  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
     "config": {  # sizes under Hugging Face's names, if there is no checkpoint; unset: ModelConfig's
       field.name: placeholder((typing.get_args(field.type) or (field.type,))[0])
@@ -315,15 +287,6 @@ def shifted_glue(task: str, model: str) -> ConfigDict:
   config.train.epochs = 3
   config.eval.select = "last"
   return use_model(config, model)
-
-
-# The modes, each with the function that returns its defaults; a study has none.
-MODES = {"finetune": finetune, "pretrain": pretrain, "predict": finetune, "export": finetune}
-
-
-def of_mode(mode: str) -> ConfigDict:
-  """Returns the default config of a mode."""
-  return MODES[mode]()
 
 
 def read(fields: dict) -> ConfigDict:

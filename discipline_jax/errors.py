@@ -19,6 +19,10 @@ class RunFailed(RuntimeError):
   """The run could not continue: loss not finite, disk full (exit code 3). The last good checkpoint is kept."""
 
 
+class NotFinite(RunFailed):
+  """The training loss or a gradient is no finite number, most often because the learning rate is too high."""
+
+
 class Stopped(Exception):
   """A signal ended the run after a checkpoint; the same command resumes it (exit code 130 or 75)."""
 

@@ -26,6 +26,8 @@ _TRAINING = (
 _MODES = {
   "finetune": _TRAINING,
   "pretrain": _TRAINING,
+  "compare": _TRAINING,
+  "search": _TRAINING,
   "study": "run the same command again",  # a run that has not enough memory fails alone
   "predict": "lower --config.eval.batch_size",
   "export": "use a machine whose device holds the whole model",

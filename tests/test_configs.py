@@ -17,7 +17,7 @@ NAMES = sorted(
   if path.stem != "__init__"
 )
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
-OTHERS = ("quickstart", "artificial_small", "custom")
+OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer")
 STUDIES = [name for name in NAMES if name.startswith("study_")]  # see test_grids
 TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS)]
 
@@ -74,6 +74,29 @@ def test_a_study_runs_on_small_files(small, tmp_path, capsys, monkeypatch):
   table = [line.split()[0] for line in output.out.splitlines() if "±" in line]
   assert "scratch" in table
   assert len(table) == 3
+
+
+@pytest.mark.parametrize(
+  ("name", "expected"),
+  [
+    ("compare", "pretrained, scratch, re_emb, each at 3e-05, 0.0001, 0.0003 with one seed"),
+    ("compare:protein_stability", "with 3 seeds, or less, to keep to 60 minutes"),
+    ("search_optimizer", "25 for "),
+    ("search_optimizer:dna_splice", "then 9 for "),
+    ("search_optimizer:custom", "then 3 for "),
+  ],
+)
+def test_what_is_made_of_many_runs_is_planned(name, expected, small, tmp_path, capsys):
+  arguments = [f"--config={name}", f"--config.data_dir={small}", "--config.train.batch_size=8"]
+  arguments += [f"--config.model.checkpoint={small / 'model'}", f"--workdir={tmp_path / 'run'}"]
+  if name in ("compare", "search_optimizer:custom"):
+    arguments += [f"--config.task.path={small / 'mine.csv'}"]
+  with one_device():
+    code = main(["main", *arguments, "--dry-run"])
+  output = capsys.readouterr()
+  assert code == 0, output.err
+  assert expected in output.out
+  assert not (tmp_path / "run").exists()
 
 
 # The others differ from one of these by numbers alone.

@@ -19,12 +19,14 @@ LAYERS = (
   ("report",),
   ("models",),
   ("defaults",),
+  ("modes",),
   ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
-  ("finetune", "pretrain", "predict", "export"),
-  ("study",),
+  ("finetune", "pretrain", "predict", "export", "schedule", "verdict"),
+  ("study", "trials", "candidates"),
+  ("compare", "search"),
   ("main",),
 )
 # The lines of a function, of a file, and the parameters of a function that a reader can follow.

@@ -11,7 +11,7 @@ from typing import Any
 from discipline_jax.errors import UserError
 
 _MODES = ("finetune", "pretrain")
-_RUN_FILES = {"inputs.json", "metrics.jsonl"}  # which only the folder of one run has
+_LOG = "metrics.jsonl"  # which only the folder of one run has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +133,7 @@ def read_json(path: pathlib.Path) -> Mapping[str, Any]:
 def _folders(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   """Yields a folder and those below it, but nothing inside of a run or of hidden folders."""
   for place, names, files in os.walk(folder):
-    is_run = not _RUN_FILES.isdisjoint(files)
-    names[:] = [] if is_run else sorted(name for name in names if not name.startswith("."))
+    names[:] = [] if _LOG in files else sorted(name for name in names if not name.startswith("."))
     yield pathlib.Path(place)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from flax import traverse_util
 from ml_collections import ConfigDict
 
-from discipline_jax import defaults
+from discipline_jax import modes
 
 # Fields that change no result: places, how often something is written, and what other modes read from a config.
 _IRRELEVANT = (
@@ -35,7 +35,7 @@ def identity(config: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
   if isinstance(config, ConfigDict):
     config = json.loads(config.to_json_best_effort())
   fields = _flat(config)
-  known = _flat(json.loads(defaults.of_mode(str(fields.get("mode"))).to_json_best_effort()))
+  known = _flat(json.loads(modes.of_mode(str(fields.get("mode"))).to_json_best_effort()))
   own = {
     name: fields.get(name, default) for name, default in known.items() if name not in _IRRELEVANT
   }

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from discipline_jax.errors import RunFailed, Stopped
+from discipline_jax.errors import NotFinite, Stopped
 from discipline_jax.files import progress
 from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.signals import Signals
@@ -68,7 +68,7 @@ def run(
     The state after the last step, and the median over the updates of their work per second (NaN for fewer than two).
 
   Raises:
-    RunFailed: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
+    NotFinite: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
   save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
@@ -118,7 +118,7 @@ class _Meter:
     return float(np.median(self._rates[1:])) if len(self._rates) > 1 else math.nan
 
   def settle(self) -> Metrics:
-    """Fetches the pending metrics once the device has finished the update; raises RunFailed if one is not finite."""
+    """Fetches the pending metrics once the device has finished the update; raises NotFinite if one is not finite."""
     if self.pending is None:
       return {}
     step, metrics = self.pending
@@ -131,7 +131,7 @@ class _Meter:
     self.clock = now
     if not all(np.isfinite(value).all() for value in values.values()):
       last = self._checkpoints.last_whole_step()
-      raise RunFailed(
+      raise NotFinite(
         f"the training loss is {values['loss'].tolist()} and the gradient's norm {values['grad_norm'].tolist()}"
         f" at step {step}; the last good checkpoint is {'none' if last is None else f'step {last}'};"
         " lower train.learning_rate, in another --workdir"

@@ -1,0 +1,159 @@
+"""Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into a time."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from discipline_jax.errors import UserError
+from discipline_jax.programs.finetuning import Finetuning
+
+_SECONDS = 20  # updates are timed for so long
+_LEAST, _MOST = 4, 100  # and so many of them; the first one is not counted
+_USED = 0.95  # share of the time that is planned; checkpoints and the baselines take the rest
+MIN_SEEDS = 2  # one seed has no interval
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+  """How long the parts of a run take, in seconds.
+
+  Attributes:
+    begin: reading data and weights, before the first update.
+    compile: compiling the programs of one learning rate; later runs read them from the cache.
+    update: one update.
+    evaluate: evaluating on validation once, as during training.
+    finish: scoring validation and test at the end.
+  """
+
+  begin: float
+  compile: float
+  update: float
+  evaluate: float
+  finish: float
+
+  def run(self, steps: int, every_steps: int) -> float:
+    """Returns the seconds of one seed's training, without compiling."""
+    evaluations = math.ceil(steps / every_steps)
+    return self.begin + steps * self.update + evaluations * self.evaluate + self.finish
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+  """What a comparison trains if it has the time.
+
+  Attributes:
+    inits, rates: how many of each; every init tries every rate with one seed.
+    seeds: with how many seeds each init is then trained at its best rate.
+    trial_steps: updates with which a rate is tried.
+    steps: updates of the trainings at the best rate.
+    epoch_steps: updates of an epoch.
+    every_steps: updates between two evaluations.
+  """
+
+  inits: int
+  rates: int
+  seeds: int
+  trial_steps: int
+  steps: int
+  epoch_steps: int
+  every_steps: int
+
+  def seconds(self, speed: Speed) -> float:
+    """Returns the seconds that all of it takes."""
+    trials = self.rates * speed.run(self.trial_steps, self.every_steps)
+    finals = self.seeds * speed.run(self.steps, self.every_steps)
+    # The number of updates is part of a program, because the rate decays over them.
+    programs = self.rates
+    if self.trial_steps != self.steps:
+      programs += min(self.rates, self.inits)
+    return programs * speed.compile + self.inits * (trials + finals)
+
+
+def measure_speed(program: Finetuning, begin: float) -> Speed:
+  """Measures a fine-tuning of one replica by its first updates, which are thrown away.
+
+  Args:
+    program: the fine-tuning.
+    begin: the seconds that it took to make it.
+  """
+  clock = time.perf_counter()
+  lowered = program.lower()
+  begin += time.perf_counter() - clock
+  clock = time.perf_counter()
+  program.compile(lowered)
+  compiling = time.perf_counter() - clock
+  clock = time.perf_counter()
+  state = program.start()
+  jax.block_until_ready(state)
+  begin += time.perf_counter() - clock
+  parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
+  scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
+  params = [one.params for one in state["states"]]
+  clock = time.perf_counter()
+  program.predictions(params, "validation")
+  compiling += time.perf_counter() - clock
+  clock = time.perf_counter()
+  program.predictions(params, "validation")
+  each = (time.perf_counter() - clock) / scored["validation"]
+  compiling -= each * scored["validation"]
+  during = scored["validation"] if most == -1 else min(most, scored["validation"])
+  return Speed(
+    begin,
+    compiling,
+    _seconds_per_update(program, state),
+    during * each,
+    sum(scored.values()) * each,
+  )
+
+
+def _seconds_per_update(program: Finetuning, state) -> float:
+  times: list[float] = []
+  while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
+    clock = time.perf_counter()
+    state, metrics = program.update(state, len(times))
+    jax.block_until_ready(metrics)
+    times.append(time.perf_counter() - clock)
+  return float(np.mean(times[1:]))
+
+
+def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
+  """Returns as much of the grid as fits into a time.
+
+  First the rates are tried for half as long, then there are fewer seeds, and then fewer epochs.
+
+  Args:
+    grid: what is wanted.
+    speed: how fast it is.
+    minutes: for all of it; None: no bound.
+    spent: the seconds that are gone.
+
+  Raises:
+    UserError: two seeds and one epoch (or fewer updates, if the grid has no whole epoch) do not fit.
+  """
+  if minutes is None:
+    return grid
+  smaller = list(_smaller(grid))
+  for one in (grid, *smaller):
+    if one.seconds(speed) <= 60 * minutes * _USED - spent:
+      return one
+  least = smaller[-1]
+  needed = math.ceil((least.seconds(speed) + spent) / _USED / 60)
+  raise UserError(
+    f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
+    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
+    f" --config.compare.minutes={needed}, or fewer compare.rates or compare.inits, a smaller model.checkpoint, or a"
+    " task.train_fraction"
+  )
+
+
+def _smaller(grid: Grid) -> Iterator[Grid]:
+  """Yields what is left of a grid when more and more is cut off."""
+  for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
+    yield dataclasses.replace(grid, seeds=seeds, trial_steps=math.ceil(grid.steps / 2))
+  for epochs in range((grid.steps - 1) // grid.epoch_steps, 0, -1):
+    steps = epochs * grid.epoch_steps
+    yield dataclasses.replace(grid, seeds=MIN_SEEDS, steps=steps, trial_steps=math.ceil(steps / 2))
