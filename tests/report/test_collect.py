@@ -185,10 +185,11 @@ def test_files_that_are_not_text(tmp_path):
   "cells",
   [
     [],
-    {"a": {"mode": "finetune", "labels": {"step": "last"}}},
+    {"a": 1},
     {"a": {}},
     {"a": {"mode": "finetune", "labels": 3}},
-    {"a": 1},
+    {"a": {"mode": "finetune", "labels": {"step": "last"}}},
+    {"a": {"mode": "finetune", "labels": {"model": ["bert"]}}},
   ],
 )
 def test_a_study_without_cells_is_named(cells, tmp_path):
