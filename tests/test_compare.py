@@ -12,6 +12,7 @@ from discipline_jax import report
 from discipline_jax.main import main
 from discipline_jax.programs import timing
 from discipline_jax.programs.timing import Speed
+from discipline_jax.report.collect import collect
 from tests.fake_finetuning import FakeFinetuning
 from tests.testdata.small_files import write_weights
 from tests.whole_runs import one_device
