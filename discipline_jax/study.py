@@ -79,7 +79,8 @@ def _run_all(
         continue
       if kind == "running":
         continue
-      if kind in ("missing", "stopped"):
+      is_new = kind in ("missing", "stopped")
+      if is_new:
         try:
           state = _run(cell)
         except Locked:  # since we looked
@@ -87,7 +88,8 @@ def _run_all(
         _free_memory()
       left.remove(name)
       states[name] = state
-      _note(state, name, f"[{len(chosen) - len(left)}/{len(chosen)}]", failures)
+      place = f"[{len(chosen) - len(left)}/{len(chosen)}]"
+      _note(state, name, place, failures, is_new=is_new)
     if len(left) == before:
       if not is_told and jax.process_index() == 0:
         print(
@@ -136,7 +138,7 @@ def _comes(source: Cell, left: list[str], failed: Mapping[str, str]) -> bool:
   return source.name in left or Workdir(source.workdir, source.config).is_locked()
 
 
-def _note(state: State, name: str, place: str, failures: Failures) -> None:
+def _note(state: State, name: str, place: str, failures: Failures, *, is_new: bool) -> None:
   """Prints the line about a cell, and keeps why it failed."""
   if jax.process_index() != 0:
     return
@@ -145,8 +147,8 @@ def _note(state: State, name: str, place: str, failures: Failures) -> None:
   elif state.kind in ("failed", "broken"):
     failures.note(name, state.note)
   note = state.note if state.result is None else describe.outcome(state.result)
-  kind = "failed" if state.kind == "broken" else state.kind
-  print(f"{place} {name}: {kind}, {note}", flush=True)
+  words = {"broken": "failed", "finished": "finished" if is_new else "finished before"}
+  print(f"{place} {name}: {words.get(state.kind, state.kind)}, {note}", flush=True)
 
 
 def _show(

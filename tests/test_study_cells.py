@@ -52,6 +52,7 @@ class TestFailures:
     with pytest.raises(RunFailed, match="1 of 4"):
       study(config, tmp_path)
     assert tried == ["b"]
+    assert "[1/4] a: finished before, test accuracy 50.0" in capsys.readouterr().out
 
   def test_a_mended_run_leaves_the_list(self, tmp_path):
     config = defaults.study({"a": finetuning(), "b": finetuning()})

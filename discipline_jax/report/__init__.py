@@ -2,6 +2,8 @@
 
 import pathlib
 
+from discipline_jax.errors import UserError
+
 
 def write(folder: pathlib.Path) -> pathlib.Path:
   """Writes the report on the runs below a folder to `report/` in it, and returns the path of its page.
@@ -12,7 +14,7 @@ def write(folder: pathlib.Path) -> pathlib.Path:
     folder: of a study, or any folder with runs in it.
 
   Raises:
-    UserError: no folder, or no finished run in it.
+    UserError: no folder, no finished run in it, or a file named `report`.
   """
   # Imported here, because pandas, matplotlib and Jinja2 take a second, and only a report needs them.
   from discipline_jax.files.whole_files import whole_file
@@ -20,6 +22,8 @@ def write(folder: pathlib.Path) -> pathlib.Path:
 
   files = make(folder)
   place = folder / "report"
+  if place.exists() and not place.is_dir():
+    raise UserError(f"a file where the report's folder should be, {place}; move it away")
   place.mkdir(exist_ok=True)
   for name, content in files.items():
     with whole_file(place / name) as file:

@@ -118,7 +118,7 @@ def _deduced(run: Run, pretrained: Mapping[str, Run]) -> dict[str, Any]:
   fraction = task.get("train_fraction", 1) if isinstance(task, dict) else 1
   setting = _setting(run) + ("_1pct" if fraction == 0.01 else "")
   labels: dict[str, Any] = {"model": _model(result), "setting": setting}
-  if fraction not in (1, 0.01):
+  if isinstance(fraction, int | float) and fraction not in (1, 0.01):
     labels["fraction"] = fraction
   if result["init"] == "scratch" or not isinstance(result.get("model"), str):
     return labels

@@ -146,18 +146,20 @@ def _cells(path: pathlib.Path, notes: list[str]) -> Mapping[str, Mapping[str, An
   content = _optional(path, notes)
   cells = content.get("cells", {})
   try:
-    return {
-      name: {
-        label: value
-        for label, value in cell.get("labels", {}).items()
-        if isinstance(value, str | int | float)
-      }
-      for name, cell in cells.items()
-      if cell["mode"] in _MODES
-    }
+    return {name: _labels(cell) for name, cell in cells.items() if cell["mode"] in _MODES}
   except (AttributeError, KeyError, TypeError):
     notes.append(f"not the cells of a study, {path}; left out")
     return {}
+
+
+def _labels(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+  """Returns the labels of a cell; raises TypeError if one cannot be a label."""
+  labels = cell.get("labels", {})
+  for name, value in labels.items():
+    kinds = int if name == "step" else str | int | float
+    if not isinstance(value, kinds):
+      raise TypeError(name)
+  return labels
 
 
 def _reasons(path: pathlib.Path, notes: list[str]) -> Mapping[str, str]:
@@ -197,7 +199,7 @@ def _check(result: Mapping[str, Any]) -> None:
   _require(result.get("mode") in _MODES, "mode")
   _require(isinstance(result.get("device"), str), "device")
   _require(isinstance(result.get("versions"), dict), "versions")
-  _require(_is_number(result.get("steps")), "steps")
+  _require(isinstance(result.get("steps"), int), "steps")
   _require(isinstance(result.get("validation"), dict), "validation")
   if result["mode"] == "pretrain":
     _require(all(map(_is_number, result["validation"].values())), "validation")

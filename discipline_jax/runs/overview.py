@@ -54,7 +54,10 @@ def check_finished(states: Mapping[str, State], workdir: pathlib.Path) -> None:
   if waiting:
     parts.append(f"{len(waiting)} of {len(states)} wait for a pre-training ({_names(waiting)})")
   if parts:
-    raise RunFailed(f"{', and '.join(parts)}; the same command tries only these again")
+    raise RunFailed(
+      f"{', and '.join(parts)}; the same command tries only these again (first delete the folder of a run whose config"
+      " you change)"
+    )
 
 
 def _names(names: Sequence[str]) -> str:

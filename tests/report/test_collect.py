@@ -182,7 +182,15 @@ def test_files_that_are_not_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "cells", [[], {"a": {}}, {"a": {"mode": "finetune", "labels": 3}}, {"a": 1}]
+  "cells",
+  [
+    [],
+    {"a": 1},
+    {"a": {}},
+    {"a": {"mode": "finetune", "labels": 3}},
+    {"a": {"mode": "finetune", "labels": {"step": "last"}}},
+    {"a": {"mode": "finetune", "labels": {"model": ["bert"]}}},
+  ],
 )
 def test_a_study_without_cells_is_named(cells, tmp_path):
   run_folders.finetuned(tmp_path / "a")

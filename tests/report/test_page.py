@@ -51,6 +51,14 @@ class Page(html.parser.HTMLParser):
     return [attrs[name] for one, attrs in self.tags if one == tag and name in attrs]
 
 
+@pytest.fixture
+def small(tmp_path):
+  """Two runs."""
+  run_folders.finetuned(tmp_path / "small" / "bert")
+  run_folders.finetuned(tmp_path / "small" / "scratch", init="scratch")
+  return tmp_path / "small"
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
   """Three kinds of networks on two tasks, a pre-training, and a cell with a dangerous name that failed."""
@@ -163,29 +171,29 @@ def test_the_script_is_short():
   assert len(script.read_text().splitlines()) <= 100
 
 
-def test_jax_is_not_imported(study):
+def test_jax_is_not_imported(small):
   code = (
     "import pathlib, sys; from discipline_jax import report; report.write(pathlib.Path(sys.argv[1]));"
     " print(*sorted(sys.modules))"
   )
   result = subprocess.run(
-    [sys.executable, "-c", code, study], capture_output=True, text=True, check=True
+    [sys.executable, "-c", code, small], capture_output=True, text=True, check=True
   )
   loaded = set(result.stdout.split())
   assert "discipline_jax.report.page" in loaded
   assert not loaded & {"jax", "flax", "transformers", "tensorboardX"}
 
 
-def test_the_command(study, tmp_path, capsys):
-  assert main(["report", str(study)]) == 0
+def test_the_command(small, tmp_path, capsys):
+  assert main(["report", str(small)]) == 0
   out = capsys.readouterr().out
-  assert out.splitlines()[-1] == str(study / "report" / "index.html")
+  assert out.splitlines()[-1] == str(small / "report" / "index.html")
   assert "## DNA, test" in out
   (tmp_path / "empty").mkdir()
   for arguments in (
     [],
     ["--fast"],
-    [str(study), str(study)],
+    [str(small), str(small)],
     [str(tmp_path / "empty")],
     ["nowhere"],
   ):
@@ -193,6 +201,12 @@ def test_the_command(study, tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
   assert list((tmp_path / "empty").iterdir()) == []
   assert main(["report", "--help"]) == 0
+  for path in (small / "report").iterdir():
+    path.unlink()
+  (small / "report").rmdir()
+  (small / "report").write_text("mine")
+  assert main(["report", str(small)]) == 2
+  assert str(small / "report") in capsys.readouterr().err
 
 
 CLICKS = """
