@@ -59,9 +59,9 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     plan = make_plan(make_trial(first, {"replicas": grid.seeds}))
     with run:
       result = run.result() or _train(config, plan, grid, run, started)
-      run.write_result(result)
       if jax.process_index() == 0:
         report.write(workdir)
+      run.write_result(result)
   if jax.process_index() == 0:
     print(verdict.show(result))
     best = result["best_network"]

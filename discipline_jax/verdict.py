@@ -15,7 +15,7 @@ from discipline_jax.command_line import format_columns
 from discipline_jax.metrics import resampled, score
 from discipline_jax.report.statistics import paired_bootstrap, paired_interval
 
-_RESAMPLES = 2000
+_RESAMPLES = 1000  # as in a report, which then has the same intervals
 _FEW = 100  # test samples; with fewer, an interval of accuracy is up to 20 points wide
 CONSTANT, LINEAR = "constant", "linear"  # names of the baselines
 _WHAT = {CONSTANT: "one answer for all samples", LINEAR: "the linear model"}

@@ -8,9 +8,11 @@ import shutil
 import numpy as np
 import pytest
 
+from discipline_jax import report
 from discipline_jax.main import main
 from discipline_jax.programs import timing
 from discipline_jax.programs.timing import Speed
+from discipline_jax.report.collect import collect
 from tests.fake_finetuning import FakeFinetuning
 from tests.testdata.small_files import write_weights
 from tests.whole_runs import one_device
@@ -32,6 +34,7 @@ def checkpoint(tmp_path_factory):
 def compare(checkpoint, tmp_path, monkeypatch):
   """Runs the comparison in `tmp_path / run` without training: (shares, arguments) -> (exit code, runs that it ran)."""
   monkeypatch.setattr(timing, "measure_speed", lambda *_: Speed(1, 1, 1, 1, 1))
+  monkeypatch.setattr(report, "write", lambda _: None)
 
   def run(shares, *arguments):
     fake = FakeFinetuning(shares)
@@ -88,7 +91,7 @@ def test_a_finished_one_is_shown_and_an_unfinished_one_goes_on(compare, tmp_path
   assert capsys.readouterr().out == table
   before = (tmp_path / "run" / "result.json").read_text()
   (tmp_path / "run" / "result.json").unlink()
-  shutil.rmtree(tmp_path / "run" / "scratch_try_0.001")
+  shutil.rmtree(tmp_path / "run" / ".trials" / "scratch_try_0.001")
   assert compare(better_pretrained) == (0, ["scratch_try_0.001"])
   ours, theirs = result_of(tmp_path), json.loads(before)
   assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
@@ -153,7 +156,9 @@ def test_the_time_is_said_and_kept(compare, tmp_path, capsys):
   assert result["seeds"] == [0, 1]
   assert any("2 seeds in place of 3" in one for one in result["limits"])
   assert any("tried for half of the updates" in one for one in result["limits"])
-  trial = json.loads((tmp_path / "run" / "scratch_try_0.01" / "config.json").read_text())
+  trial = json.loads(
+    (tmp_path / "run" / ".trials" / "scratch_try_0.01" / "config.json").read_text()
+  )
   assert (trial["replicas"], trial["train"]["steps"]) == (1, 3)
   plan = json.loads((tmp_path / "run" / "plan.json").read_text())
   assert plan["grid"]["seeds"] == 2
@@ -230,6 +235,12 @@ def test_it_trains(checkpoint, tmp_path, monkeypatch, capsys):
   assert plan["grid"]["trial_steps"] == plan["grid"]["steps"] == 6
   result = result_of(tmp_path)
   assert result["mode"] == "compare"
+  rows = collect(tmp_path / "run").query("part == 'test'")
+  assert rows["run"].tolist() == ["pretrained_0.001"]
+  assert rows["mean"].tolist() == pytest.approx(
+    [result["candidates"]["pretrained"]["test"]["mean"]]
+  )
+  assert (tmp_path / "run" / "report" / "index.html").exists()
   file = tmp_path / "run" / "pretrained_0.001" / "predictions.npz"
   predicted = np.load(file, allow_pickle=False)
   right = 100 * (predicted["test.labels"] == predicted["test.predicted"]).mean(1)
