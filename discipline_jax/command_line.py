@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from discipline_jax import modes
+from discipline_jax import defaults, modes
 from discipline_jax.errors import UserError
 
 
@@ -81,7 +81,7 @@ def _check_field(config: ConfigDict, name: str) -> None:
 
 def _reason(error: Exception) -> str:
   """Returns why a flag or a config file cannot be read; a traceback becomes its last line and its place."""
-  text, remedy = str(error).strip(), "see --help, and the fields in discipline_jax/defaults.py"
+  text, remedy = str(error).strip(), f"see --help, and the fields in {defaults.__file__}"
   places = re.findall(r'File "(.*)", line (\d+)', text)
   if not places:
     return f"{type(error).__name__}: {text or 'in the config file'}; {remedy}"
@@ -127,6 +127,18 @@ def _explain_unknown_field(argv: Sequence[str]) -> None:
       _check_field(flag_values.config, name)
 
 
+def config_names() -> list[str]:
+  """Returns the names of the configs that are installed with the package, sorted."""
+  paths = (path for folder in _config_folders() for path in folder.glob("*.py"))
+  return sorted({path.stem for path in paths if path.stem != "__init__"})
+
+
+def _config_folders() -> list[pathlib.Path]:
+  spec = importlib.util.find_spec("discipline_jax.configs")
+  installed = spec.submodule_search_locations or () if spec else ()
+  return [*map(pathlib.Path, installed), pathlib.Path(__file__).parent.parent / "configs"]
+
+
 def _find_config(argument: str) -> str:
   """Replaces the name of a config by the path of the file that is installed with the package.
 
@@ -136,20 +148,13 @@ def _find_config(argument: str) -> str:
   value, colon, model = value.partition(":")
   if flag != "--config" or not value or pathlib.Path(value).is_file():
     return argument
-  spec = importlib.util.find_spec("discipline_jax.configs")
-  folders = (
-    [pathlib.Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
-  )
-  folders.append(pathlib.Path(__file__).parent.parent / "configs")
-  names = sorted(
-    {path.stem for folder in folders for path in folder.glob("*.py") if path.stem != "__init__"}
-  )
+  folders = _config_folders()
   if pathlib.Path(value).parent in (pathlib.Path("."), pathlib.Path("configs")):
     for folder in folders:
       path = folder / f"{pathlib.Path(value).stem}.py"
       if path.exists():
         return f"--config={path}{colon}{model}"
-  raise UserError(f"no config file {value}; give a path, or one of: {', '.join(names)}")
+  raise UserError(f"no config file {value}; give a path, or one of: {', '.join(config_names())}")
 
 
 def at_least(config: ConfigDict, least: int, names: Iterable[str]) -> None:

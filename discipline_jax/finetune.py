@@ -55,6 +55,8 @@ def finetune(
     with run, Signals() as signals:
       result = run.result() or _train(program, run, signals)
       run.write_result(result)
+  elif jax.process_index() == 0 and not is_cell:
+    print(f"finished before, so nothing is trained: {workdir}", file=sys.stderr)
   if jax.process_index() == 0 and not is_cell:
     print(format_rows(describe.finetuned(result)))
 

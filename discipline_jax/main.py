@@ -14,7 +14,7 @@ import jax
 from absl import flags, logging
 from ml_collections import config_flags
 
-from discipline_jax import command_line
+from discipline_jax import command_line, defaults
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
 
@@ -42,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> None:
   flag_values = command_line.parse(argv)
   if flag_values.help:
+    names = ", ".join(command_line.config_names())
     print(f"{__doc__}\n{flag_values.get_help()}")
+    print(f"Configs: {names}\nTheir fields: {defaults.__file__}")
     return
   config = flag_values.config
   file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")

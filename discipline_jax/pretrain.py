@@ -64,6 +64,8 @@ def pretrain(
     with run, Signals() as signals:
       result = run.result() or _train(config, prepared, mesh, run, signals)
       run.write_result(result)
+  elif jax.process_index() == 0 and not is_cell:
+    print(f"finished before, so nothing is trained: {workdir}", file=sys.stderr)
   if jax.process_index() == 0 and not is_cell:
     print(format_rows(runs_describe.pretrained(result)))
 

@@ -83,7 +83,7 @@ def load_params(
   """Returns a model's weights from a checkpoint; weights that the checkpoint lacks are random.
 
   The checkpoint may lack the weights of a head or a pooler, and its head may have another size. A warning names the
-  random weights.
+  weights that are random for this reason.
 
   Args:
     directory: a checkpoint in Hugging Face's format.
@@ -111,10 +111,11 @@ def load_params(
     _check(value, leaves[path].shape, source, directory)
     found[path] = jax.device_put(value.astype(np.float32, copy=False))
   if missing:
-    logging.warning(
-      "Random weights, because they are not taken from the checkpoint: %s",
-      ", ".join(name for _, name in missing),
-    )
+    unexpected = [name for _, name in missing if not name.startswith(fresh)]
+    if unexpected:
+      logging.warning(
+        "Random weights, because they are not taken from the checkpoint: %s", ", ".join(unexpected)
+      )
     drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
     found.update(zip((path for path, _ in missing), drawn, strict=True))
   return unflatten_dict(found)

@@ -106,8 +106,7 @@ def _warn_of_lost_classes(
   ]
   if told:
     logging.warning(
-      "no sample of these classes is in the training part, so they cannot be predicted: %s; give more samples of them,"
-      " or a larger task.train_fraction",
+      "no sample of these classes is in the training part, so they cannot be predicted: %s; give more samples of them",
       "; ".join(told),
     )
 

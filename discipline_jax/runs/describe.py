@@ -33,7 +33,8 @@ def finetuned(result: Mapping) -> dict[str, str]:
   if result["collapsed"]:
     rows["collapsed"] = (
       "a replica predicts (nearly) the same for every validation sample, so its score says nothing about the model;"
-      " try a lower train.learning_rate, train.warmup_steps, another seed, or more epochs"
+      " train longer (train.epochs, or train.steps where it is set), or try another train.learning_rate, or"
+      " train.warmup_steps"
     )
   return rows
 

@@ -60,12 +60,14 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
   tokens = [_plain(token) for i, token in enumerate(vocabulary.tokens) if i not in skip]
   if _ENGLISH.issubset(tokens):
     return "random", "the model's vocabulary is of English text"
-  longer_symbols = [one for one in symbols if len(one) > 1 and not one.lstrip("+-").isdigit()]
-  if not missing and len({*map(len, symbols)}) > 1 and len(longer_symbols) > 1:
+  longer_symbols = [one for one in own if len(one) > 1 and not one.lstrip("+-").isdigit()]
+  known = "all" if not missing else f"{len(own)} of {len(symbols)}"
+  is_nearly_known = len(own) >= _TOKENS_SHARE * len(symbols)  # a table may have a rare symbol
+  if is_nearly_known and len({*map(len, symbols)}) > 1 and len(longer_symbols) > 1:
     # Of a large alphabet, such as the atoms of molecules, a task has a small part.
     return (
       "identity",
-      f"all symbols are tokens of the model, {len(longer_symbols)} of them of several letters",
+      f"{known} symbols are tokens of the model, {len(longer_symbols)} of them of several letters",
     )
   names = {*symbols, *(_plain(vocabulary.tokens[i]) for i in own.values())}
   longer = [token for token in tokens if len(token) > 1]
@@ -73,11 +75,14 @@ def choose_kind(vocabulary: Vocabulary, symbols: Sequence[str] | None) -> tuple[
   judged = longer if 2 * len(longer) > len(tokens) else tokens
   share = _share_made_of(names, judged)
   if share < (_TOKENS_SHARE if judged is longer else _LETTERS_SHARE):
-    return "random", f"{100 * share:.0f}% of the model's tokens are made of the task's symbols"
-  known = "all symbols are" if not missing else f"{len(own)} of {len(symbols)} symbols are"
+    return (
+      "random",
+      f"only {100 * share:.0f}% of the model's tokens are made of the task's symbols; for a model of the same kind of"
+      " sequences set --config.token_map.kind=identity",
+    )
   return (
     "identity",
-    f"{known} tokens of the model, and {100 * share:.0f}% of its tokens are made of symbols",
+    f"{known} symbols are tokens of the model, and {100 * share:.0f}% of its tokens are made of symbols",
   )
 
 

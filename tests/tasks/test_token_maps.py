@@ -93,6 +93,7 @@ def test_auto_is_fast_on_large_vocabularies():
     ("minilm-l6-uncased", ["the", "cat", "a", "dog"], "random"),
     ("albert-smiles", ["C", "c", "(", ")", "=", "Cl", "Br", "[C@@H]", "[nH]"], "identity"),
     ("albert-smiles", ["C", "c", "(", ")", "=", "Cl", "Br", "[C@@H]", "[Xy]"], "random"),
+    ("albert-smiles", [*"CcNnOo()=1", "Cl", "Br", "[C@@H]", "[Ca++]"], "identity"),
   ],
 )
 def test_auto_on_real_models(shared, model, symbols, kind):
