@@ -114,7 +114,7 @@ def test_dry_run_by_any_name_says_what_would_run_and_writes_nothing(
   monkeypatch.chdir(tmp_path)
   assert main(["main", "--config", name, "--dry-run"]) == 0
   stdout = capsys.readouterr().out
-  assert stdout.splitlines()[0] == "pretrain: pretrain, runs/quickstart/pretrain"
+  assert stdout.splitlines()[1].split() == ["pretrain", "pretrain", "missing"]
   assert list(tmp_path.iterdir()) == []
 
 
