@@ -10,8 +10,11 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from discipline_jax import command_line, report, verdict
-from discipline_jax.candidates import candidates, of_baselines, of_run
+from discipline_jax import command_line, report
+from discipline_jax.comparison import verdict
+from discipline_jax.comparison.candidates import candidates, of_baselines, of_run
+from discipline_jax.comparison.schedule import cuts, fitted_grid, whole_grid
+from discipline_jax.comparison.trials import check_fields, make_trial, quality, run_trial
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
@@ -21,9 +24,7 @@ from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.programs.timing import MIN_SEEDS, Grid
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
-from discipline_jax.schedule import cuts, fitted_grid, whole_grid
 from discipline_jax.training.sharding import mesh_of
-from discipline_jax.trials import check_fields, make_trial, quality, run_trial
 
 _TRIALS = ".trials"
 

@@ -10,6 +10,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
+from discipline_jax.comparison.trials import check_fields, make_trial, quality, run_trial
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
@@ -20,7 +21,6 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.batches import epoch_steps
 from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import mesh_of
-from discipline_jax.trials import check_fields, make_trial, quality, run_trial
 
 _Choice = tuple[str, float]  # an optimizer and a rate
 

@@ -38,7 +38,7 @@ def compare(checkpoint, tmp_path, monkeypatch):
 
   def run(shares, *arguments):
     fake = FakeFinetuning(shares)
-    monkeypatch.setattr("discipline_jax.trials.finetune", fake)
+    monkeypatch.setattr("discipline_jax.comparison.trials.finetune", fake)
     given = [f"--config={CONFIG}", f"--config.model.checkpoint={checkpoint}"]
     with one_device():
       code = main(["main", *given, f"--workdir={tmp_path / 'run'}", *arguments])

@@ -20,7 +20,7 @@ def search(tmp_path, monkeypatch):
 
   def run(shares, *arguments):
     fake = FakeFinetuning(shares)
-    monkeypatch.setattr("discipline_jax.trials.finetune", fake)
+    monkeypatch.setattr("discipline_jax.comparison.trials.finetune", fake)
     with one_device():
       code = main(["main", CONFIG, f"--workdir={tmp_path / 'run'}", *arguments])
     return code, fake.ran

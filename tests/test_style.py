@@ -24,8 +24,8 @@ LAYERS = (
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
-  ("finetune", "pretrain", "predict", "export", "schedule", "verdict"),
-  ("study", "trials", "candidates"),
+  ("finetune", "pretrain", "predict", "export"),
+  ("study", "comparison"),
   ("compare", "search"),
   ("main",),
 )

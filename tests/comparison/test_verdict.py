@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score
 
-from discipline_jax.verdict import Candidate, conclude, difference
+from discipline_jax.comparison.verdict import Candidate, conclude, difference
 
 SEEDS, SAMPLES = 3, 200
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from discipline_jax.comparison.verdict import Candidate
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline
 from discipline_jax.runs.predictions import FILE
-from discipline_jax.verdict import Candidate
 
 _PARTS = ("validation", "test")
 
