@@ -22,6 +22,18 @@ STUDIES = [name for name in NAMES if name.startswith("study_")]  # see test_grid
 TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS)]
 
 
+# Networks of these sizes are compiled in a fraction of the time.
+SMALL_NETWORK = {
+  f"model.config.{name}": value
+  for name, value in (
+    ("num_hidden_layers", 1),
+    ("hidden_size", 32),
+    ("num_attention_heads", 2),
+    ("intermediate_size", 32),
+  )
+}
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
   folder = tmp_path_factory.mktemp("small")
@@ -63,7 +75,7 @@ def test_a_study_runs_on_small_files(small, tmp_path, capsys, monkeypatch):
   for run, config in runs.items():
     fields = {"train.steps": 2, "train.batch_size": 8, "eval.batch_size": 8}
     if config.mode == "pretrain":
-      fields |= {"corpus.lines": 500, "corpus.length": (32,)}
+      fields |= {"corpus.lines": 500, "corpus.length": (32,), **SMALL_NETWORK}
     else:
       fields["replicas"] = 1
     arguments += [f"--config.runs.{run}.{field}={value}" for field, value in fields.items()]
@@ -154,10 +166,7 @@ def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
   """Runs the config with smaller sizes of model, rows and corpus. Configs of one shape share compiled programs."""
   arguments = [
     f"--config=pretrain_{name}",
-    "--config.model.config.num_hidden_layers=1",
-    "--config.model.config.hidden_size=32",
-    "--config.model.config.num_attention_heads=2",
-    "--config.model.config.intermediate_size=32",
+    *(f"--config.{name}={value}" for name, value in SMALL_NETWORK.items()),
     "--config.corpus.length=(16,)",
     "--config.train.phases=(1.0,)",
     "--config.train.steps=2",
