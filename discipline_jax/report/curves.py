@@ -13,6 +13,7 @@ from discipline_jax.report.tree import Run
 
 # Of a curve in a figure: more are not seen, and a page of 500 runs must stay small.
 _POINTS = 40
+_WITHOUT_CONTEXT = "_without_context"  # behind the name of a loss, in the result of a pre-training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,10 +23,12 @@ class Curve:
   Attributes:
     steps: numbers of updates, ascending.
     values: of each replica.
+    without_context: of a pre-training, the loss of a model that looks at no neighbour; None for other curves.
   """
 
   steps: Int[np.ndarray, " points"]
   values: Float[np.ndarray, "replicas points"]
+  without_context: float | None = None
 
   @property
   def mean(self) -> Float[np.ndarray, " points"]:
@@ -38,19 +41,31 @@ class Curve:
     starts = np.arange(0, len(self.steps), size)
     counts = np.diff([*starts, len(self.steps)])
     means = np.add.reduceat(self.values, starts, axis=1) / counts
-    return Curve(self.steps[starts + counts - 1], means)
+    return dataclasses.replace(self, steps=self.steps[starts + counts - 1], values=means)
 
 
 def read_all(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Curve]], list[str]]:
   """Returns the curves of each run by its name and by split, and a line about each log that cannot be read.
 
-  Those of training are losses; those of validation are losses of a pre-training, and scores of a fine-tuning.
+  Those of training are losses; those of validation are losses of a pre-training, and scores of a fine-tuning. If a
+  pre-training knows the loss that needs no context, its validation curve is that of the same loss, of tokens alone.
   """
   curves, notes = {}, []
   for run in runs:
-    keys = {"train": "loss", "validation": run.result.get("metric", "loss")}
+    bounds = {
+      name.removesuffix(_WITHOUT_CONTEXT): value
+      for name, value in run.result["validation"].items()
+      if name.endswith(_WITHOUT_CONTEXT)
+    }
+    loss, without_context = next(iter(bounds.items()), ("loss", None))
+    keys = {"train": "loss", "validation": run.result.get("metric", loss)}
     try:
-      curves[run.name] = read(run.path / "metrics.jsonl", keys)
+      found = read(run.path / "metrics.jsonl", keys)
+      if "validation" in found:
+        found["validation"] = dataclasses.replace(
+          found["validation"], without_context=without_context
+        )
+      curves[run.name] = found
     except ValueError as error:
       notes.append(f"{error}; its curves are left out")
     except OSError as error:

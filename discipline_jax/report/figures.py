@@ -151,6 +151,11 @@ def _curves_of(
           steps, np.concatenate([low, high[::-1]]), color=style["color"], alpha=0.18, linewidth=0
         )
         band.set_gid(f"curve-{index}-{number}-band")
+      if curve.without_context is not None:
+        bound = axes.axhline(
+          curve.without_context, color=style["color"], linewidth=1, linestyle=":"
+        )
+        bound.set_gid(f"curve-{index}-{number}-without-context")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set(xlabel="updates", ylabel=_plain(label))
 

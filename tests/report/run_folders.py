@@ -111,10 +111,16 @@ def pretrained(path: pathlib.Path, steps: int = 40) -> None:
     "network": "bert 2 x 64",
     "steps": steps,
     "kept_steps": [0, steps],
-    "validation": {"loss": 3.7, "mlm_accuracy": 0.2},
+    "validation": {"loss": 3.7, "mlm_accuracy": 0.2, "mlm_loss_without_context": 2.5},
   }
   records = [
-    {"step": step, "split": split, "replica": 0, "loss": 5 - step / 20}
+    {
+      "step": step,
+      "split": split,
+      "replica": 0,
+      "loss": 5 - step / 20,
+      "mlm_loss": 4 - step / 20,
+    }
     for step in (20, 40)
     for split in ("train", "validation")
   ]

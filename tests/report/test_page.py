@@ -18,6 +18,9 @@ from matplotlib import image
 
 from discipline_jax import report
 from discipline_jax.report.__main__ import main
+from discipline_jax.report.collect import collect_tree
+from discipline_jax.report.curves import read_all
+from discipline_jax.report.tree import read
 from tests.report import run_folders
 
 FILES = {
@@ -276,6 +279,16 @@ def test_a_report_on_pre_training_alone(tmp_path):
   page = report.write(tmp_path)
   assert not (page.parent / "bars.png").exists()
   assert "pre-training on nesting" in page.read_text()
+  assert "-without-context" in page.read_text()
+
+
+def test_the_curve_of_a_pre_training_is_beside_the_loss_without_context(tmp_path):
+  run_folders.pretrained(tmp_path / "before")
+  found, notes = read_all(collect_tree(read(tmp_path)).tree.runs)
+  assert not notes
+  curve = found["before"]["validation"].thinned()
+  assert (curve.values.tolist(), curve.without_context) == ([[3.0, 2.0]], 2.5), "of tokens alone"
+  assert found["before"]["train"].without_context is None
 
 
 def test_many_runs_take_seconds_and_fit_into_a_page(tmp_path):
