@@ -1,5 +1,6 @@
 """Runs several configs whose results belong side by side: each in a folder of its own, until all are finished."""
 
+import ctypes
 import gc
 import pathlib
 import time
@@ -121,6 +122,11 @@ def _free_memory() -> None:
   """Drops the compiled programs and the arrays of a run: the next one has programs of its own."""
   jax.clear_caches()
   gc.collect()
+  libc = ctypes.CDLL(None)
+  if hasattr(
+    libc, "malloc_trim"
+  ):  # glibc keeps most of what was freed, and memory grows with every run
+    libc.malloc_trim(0)
 
 
 def _agreed(kind: str) -> str:
