@@ -189,7 +189,7 @@ def _show(result: Mapping) -> str:
         "not finite" if row[part] is None else f"{row[part]['mean']:.1f} ± {row[part]['std']:.1f}"
         for part in ("validation", "test")
       ]
-      remark = "winner" if row is found["winner"] or row == found["winner"] else ""
+      remark = "winner" if row == found["winner"] else ""
       rows.append((init, row["optimizer"], f"{row['rate']:g}", *scores, remark))
     notes.append(_note(init, found, result["metric"]))
   share = 100 * result["updates"] / result["updates_of_full_grid"]

@@ -14,13 +14,14 @@ from ml_collections import ConfigDict
 from discipline_jax import report
 from discipline_jax.command_line import no_memory
 from discipline_jax.errors import Locked, RunFailed, UserError
+from discipline_jax.files.whole_files import write_json
 from discipline_jax.finetune import finetune
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
 from discipline_jax.runs.cells import Cell, State, find_state
 from discipline_jax.runs.overview import check_finished, overview
 from discipline_jax.runs.result import envelope
-from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs, read, write
+from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs, read
 from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
@@ -123,9 +124,8 @@ def _free_memory() -> None:
   jax.clear_caches()
   gc.collect()
   libc = ctypes.CDLL(None)
-  if hasattr(
-    libc, "malloc_trim"
-  ):  # glibc keeps most of what was freed, and memory grows with every run
+  # glibc keeps most of what was freed, and memory would grow with every run; other libraries lack the function.
+  if hasattr(libc, "malloc_trim"):
     libc.malloc_trim(0)
 
 
@@ -167,5 +167,5 @@ def _show(
   path = workdir / "result.json"
   if not path.exists() or read(path)["runs"] != results:
     # else the time of the start that ran them would be lost
-    write(path, {**envelope(config, started), "runs": results})
+    write_json(path, {**envelope(config, started), "runs": results})
   print(f"\n{describe.side_by_side(results)}\n\n{report.write(workdir)}")

@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
-from discipline_jax.files.whole_files import whole_file
+from discipline_jax.files.whole_files import write_json
 from discipline_jax.programs import timing
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan
@@ -101,5 +101,4 @@ def _length(grid: Grid) -> str:
 
 def _write(path: pathlib.Path, parts: dict, minutes: float) -> None:
   content = {name: dataclasses.asdict(one) for name, one in parts.items()}
-  with whole_file(path, text=True) as file:
-    file.write(json.dumps(content | {"minutes": minutes}, indent=2) + "\n")
+  write_json(path, content | {"minutes": minutes})

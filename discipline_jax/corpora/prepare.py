@@ -45,7 +45,7 @@ from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
 from discipline_jax.files import progress
 from discipline_jax.files.locks import locked
-from discipline_jax.files.whole_files import whole_file
+from discipline_jax.files.whole_files import write_json
 from discipline_jax.models.special_tokens import ROLES
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
@@ -163,8 +163,7 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
       "statistics": _statistics(counts, load_vocabulary(part)) | statistics,
     }
     check_statistics(description["statistics"], vocabulary_source(config))
-    with whole_file(part / DESCRIPTION, text=True) as file:
-      file.write(json.dumps(description, indent=2) + "\n")
+    write_json(part / DESCRIPTION, description)
     part.replace(directory)
   finally:
     signal.signal(signal.SIGTERM, before)
@@ -190,8 +189,8 @@ def _write_vocabulary(
   tokenizer.save(str(directory / "tokenizer.json"))
   # Without its class, transformers would replace it by the tokenizer of the model's family.
   names = {f"{role}_token": token for role, token in zip(ROLES, special, strict=True)}
-  with whole_file(directory / "tokenizer_config.json", text=True) as file:
-    file.write(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **names}, indent=2) + "\n")
+  content = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+  write_json(directory / "tokenizer_config.json", content)
 
 
 def _write_blocks(

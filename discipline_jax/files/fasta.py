@@ -8,7 +8,6 @@ from discipline_jax.errors import UserError
 
 # The end of a record of GenBank or EMBL, and a `>` that was copied out of a web page.
 _FOREIGN = ("//", "&gt;")
-_FOREIGN_REMEDY = "take `//` out, and write `>` for `&gt;`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,7 @@ def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
         record.lines.append("")
     elif line.startswith(_FOREIGN):
       raise UserError(
-        f"{line.strip()[:40]!r} is not a line of FASTA, {path}:{number}; {_FOREIGN_REMEDY}"
+        f"{line.strip()[:40]!r} is not a line of FASTA, {path}:{number}; take `//` out, and write `>` for `&gt;`"
       )
     elif record is not None:
       record.lines.append(line.strip())

@@ -1,10 +1,11 @@
 """Writes files so that nobody ever sees half of one, even if the process is killed."""
 
 import contextlib
+import json
 import os
 import pathlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 
@@ -28,3 +29,9 @@ def whole_file(path: pathlib.Path, *, text: bool = False) -> Iterator[IO[Any]]:
     part.replace(path)
   finally:
     part.unlink(missing_ok=True)
+
+
+def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
+  """Writes an object as a JSON file, in whole or not at all."""
+  with whole_file(path, text=True) as file:
+    file.write(json.dumps(content, indent=2) + "\n")

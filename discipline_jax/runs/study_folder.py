@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.files.locks import locked
-from discipline_jax.files.whole_files import whole_file
+from discipline_jax.files.whole_files import write_json
 
 
 class Failures:
@@ -45,7 +45,7 @@ class Failures:
       if not lines:
         self._path.unlink(missing_ok=True)
         return
-      write(self._path, lines)
+      write_json(self._path, lines)
 
 
 def check_folder(workdir: pathlib.Path) -> None:
@@ -72,15 +72,9 @@ def describe_runs(config: ConfigDict, workdir: pathlib.Path) -> None:
     name: {"mode": run.mode, "labels": labels.get(name, {})} for name, run in config.runs.items()
   }
   workdir.mkdir(parents=True, exist_ok=True)
-  write(workdir / "study.json", {"cells": runs})
+  write_json(workdir / "study.json", {"cells": runs})
 
 
 def read(path: pathlib.Path) -> Any:
   """Returns the content of a JSON file; raises ValueError if it is none."""
   return json.loads(path.read_text(encoding="utf-8"))
-
-
-def write(path: pathlib.Path, content: dict) -> None:
-  """Writes a JSON file, in whole or not at all."""
-  with whole_file(path, text=True) as file:
-    file.write(json.dumps(content, indent=2) + "\n")

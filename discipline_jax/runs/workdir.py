@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import Locked, UserError
 from discipline_jax.files.locks import lock
-from discipline_jax.files.whole_files import whole_file
+from discipline_jax.files.whole_files import write_json
 from discipline_jax.runs import check_inputs, inputs
 from discipline_jax.runs.identity import first_difference
 
@@ -166,5 +166,4 @@ class Workdir:
     return bool(found) and not inputs.compare({field: found}, recorded)
 
   def _write(self, name: str, content: dict) -> None:
-    with whole_file(self.path / name, text=True) as file:
-      file.write(json.dumps(content, indent=2) + "\n")
+    write_json(self.path / name, content)

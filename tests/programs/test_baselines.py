@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.metrics import score
 from discipline_jax.programs import baselines
 from discipline_jax.programs.baselines import count_symbols, fit_baselines
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.tasks.features import CLS, NUM_SPECIAL, PAD, SEP
+from tests.testdata import tiny
 
 
 def encode(texts, alphabet):
@@ -61,18 +61,8 @@ def test_large_alphabets_share_columns(monkeypatch):
 
 
 def config(path, **task):
-  config = defaults.finetune()
+  config = tiny.get_config()
   config.task.update({"name": "custom", "path": str(path), **task})
-  config.model.init = "scratch"
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-  )
-  config.replicas = 2
   config.train.batch_size = 4
   return config
 
