@@ -25,6 +25,7 @@ from discipline_jax.runs.study_folder import Failures, check_folder, describe_ru
 from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
+_SHOWN = 12  # most sentences on a terminal; the report has all of them
 _PAUSE = 5.0  # seconds between two looks at what another process works on
 
 
@@ -168,4 +169,8 @@ def _show(
   if not path.exists() or read(path)["runs"] != results:
     # else the time of the start that ran them would be lost
     write_json(path, {**envelope(config, started), "runs": results})
-  print(f"\n{describe.side_by_side(results)}\n\n{report.write(workdir)}")
+  written = report.write(workdir)
+  print(f"\n{describe.side_by_side(results)}\n")
+  if len(written.sentences) <= _SHOWN:
+    print("\n".join(written.sentences), end="\n\n")
+  print(f"All runs side by side: {written.page}")

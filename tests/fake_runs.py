@@ -86,7 +86,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(study_module, "_PAUSE", 0.01)
   # These two take longer than all the rest.
   monkeypatch.setattr(study_module, "_free_memory", lambda: None)
-  monkeypatch.setattr(study_module.report, "write", lambda folder: folder / "report")
+  monkeypatch.setattr(study_module.report, "write", _written)
 
 
 def ended(workdir: pathlib.Path) -> list[str]:
@@ -95,13 +95,17 @@ def ended(workdir: pathlib.Path) -> list[str]:
   return path.read_text().split() if path.exists() else []
 
 
+def _written(folder: pathlib.Path) -> study_module.report.Report:
+  return study_module.report.Report(folder / "report" / "index.html", ())
+
+
 def _main(workdir: str, shard: str | None = None) -> int:
   def paused(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool) -> None:
     run(config, workdir, is_cell=is_cell, pause=PAUSE)
 
   study_module._MODES = {"finetune": paused, "pretrain": paused}
   study_module._PAUSE = 0.05
-  study_module.report.write = lambda folder: folder / "report"
+  study_module.report.write = _written
   config = example()
   config.study.shard = shard
   return exit_codes.exit_code(lambda: study_module.study(config, pathlib.Path(workdir)))

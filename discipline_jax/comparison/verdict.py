@@ -13,6 +13,7 @@ import numpy as np
 
 from discipline_jax.command_line import format_columns
 from discipline_jax.metrics import resampled, score
+from discipline_jax.report.difference import Difference, ends, number
 from discipline_jax.report.statistics import paired_bootstrap, paired_interval
 
 _RESAMPLES = 1000  # as in a report, which then has the same intervals
@@ -46,36 +47,6 @@ class Candidate:
       score(metric, labels, predicted)
       for labels, predicted in zip(self.labels, self.predicted, strict=True)
     ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-  """The difference of the test scores of two candidates, with its 95% intervals.
-
-  Attributes:
-    first, second: names of the candidates.
-    mean: mean over the seeds of the first one's score minus the second one's.
-    by_samples: the paired bootstrap over test samples, all seeds together.
-    by_seeds: Student's over the seeds; None if all seeds have the same difference, which says nothing of others.
-  """
-
-  first: str
-  second: str
-  mean: float
-  by_samples: tuple[float, float]
-  by_seeds: tuple[float, float] | None
-
-  @property
-  def is_told_apart(self) -> bool:
-    """Whether the interval over samples leaves out 0."""
-    return not self.by_samples[0] <= 0 <= self.by_samples[1]
-
-  @property
-  def is_stable(self) -> bool:
-    """Whether the interval over seeds leaves out 0, too, on the same side."""
-    if self.by_seeds is None or not self.is_told_apart:
-      return False
-    return self.by_seeds[0] > 0 if self.mean > 0 else self.by_seeds[1] < 0
 
 
 def difference(metric: str, first: Candidate, second: Candidate) -> Difference:
@@ -151,32 +122,11 @@ def _headline(
   if by.mean == 0:
     return (
       f"{best.name} and {second.name} both have the best test score, {metric} {means[best.name]:.1f}, on {on}"
-      f" (difference 0, {_intervals(by)}). {_meaning(by)}"
+      f" (difference 0, {by.intervals}). {by.meaning}"
     )
   return (
-    f"Best on test is {best.name} with {metric} {means[best.name]:.1f}, {_number(by.mean)} above the next best,"
-    f" {second.name}, on {on} ({_intervals(by)}). {_meaning(by)}"
-  )
-
-
-def _intervals(by: Difference) -> str:
-  over_seeds = (
-    "the seeds all differ by the same, so there is none over seeds"
-    if by.by_seeds is None
-    else f"Student's over seeds {_range(by.by_seeds)}"
-  )
-  return f"95% interval {_range(by.by_samples)}, paired over samples; {over_seeds}"
-
-
-def _meaning(by: Difference) -> str:
-  if not by.is_told_apart:
-    return "The interval over samples holds 0: these runs do not tell the two apart."
-  if by.is_stable:
-    return "Both intervals leave out 0, so neither other samples nor other seeds are likely to turn it round."
-  return (
-    "The interval over samples leaves out 0, but that over seeds"
-    + (" says nothing" if by.by_seeds is None else " does not")
-    + ": it holds for these seeds, and others may turn it round."
+    f"Best on test is {best.name} with {metric} {means[best.name]:.1f}, {number(by.mean)} above the next best,"
+    f" {second.name}, on {on} ({by.intervals}). {by.meaning}"
   )
 
 
@@ -187,8 +137,7 @@ def _about_pretraining(
   fallen = [name for name in (by.first, by.second) if candidates[name].collapsed]
   text = ""
   if {by.first, by.second} != {best.name, second.name}:
-    where = "level with" if by.mean == 0 else f"{_number(abs(by.mean))} {_side(by.mean)}"
-    text = f"Pretrained is {where} scratch ({_intervals(by)}). "
+    text = f"Pretrained is {by.where} scratch ({by.intervals}). "
   if fallen:
     return f"{text}As {' and '.join(fallen)} collapsed, their difference says nothing about pre-training."
   if not by.is_told_apart:
@@ -209,16 +158,16 @@ def _about_baselines(
   chance = found[network.name, CONSTANT]
   if not chance.is_told_apart or chance.mean <= 0:
     return (
-      f"{network.name} is not told apart from one answer for all samples (difference {_number(chance.mean)},"
-      f" {_intervals(chance)}): no network has shown that it learnt anything."
+      f"{network.name} is not told apart from one answer for all samples (difference {number(chance.mean)},"
+      f" {chance.intervals}): no network has shown that it learnt anything."
     )
   linear = found[network.name, LINEAR]
   if not linear.is_told_apart:
     return (
       f"{network.name} is better than one answer for all samples, but not told apart from the linear model, which takes"
-      f" seconds (difference {_number(linear.mean)}, {_intervals(linear)})."
+      f" seconds (difference {number(linear.mean)}, {linear.intervals})."
     )
-  return f"{network.name} is {_number(linear.mean)} above the linear model, which takes seconds ({_intervals(linear)})."
+  return f"{network.name} is {number(linear.mean)} above the linear model, which takes seconds ({linear.intervals})."
 
 
 def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
@@ -237,19 +186,6 @@ def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
   return limits
 
 
-def _side(value: float) -> str:
-  return "above" if value > 0 else "below"
-
-
-def _number(value: float) -> str:
-  """Writes a score or a difference with one decimal, and with more where it would look like 0."""
-  return f"{value:.1f}" if abs(value) >= 0.1 or value == 0 else f"{value:.1g}"
-
-
-def _range(interval: tuple[float, float]) -> str:
-  return f"{_number(interval[0])} to {_number(interval[1])}"
-
-
 def show(result: Mapping) -> str:
   """Returns the table and the sentences of a finished comparison, for the terminal."""
   rows: list[tuple[str, ...]] = [
@@ -262,7 +198,7 @@ def show(result: Mapping) -> str:
       f"{one[part]['mean']:.1f} ± {one[part]['std']:.1f}" for part in ("validation", "test")
     ]
     seeds = ", ".join(f"{run:.1f}" for run in one["test"]["runs"])
-    lead = "" if by is None else f"{_number(by['mean'])} ({_range(tuple(by['by_samples']))})"
+    lead = "" if by is None else f"{number(by['mean'])} ({ends(tuple(by['by_samples']))})"
     rows.append((name, one["setting"], *scores, seeds, lead))
   table = format_columns(rows)
   limits = "".join(f"\n- {one}" for one in result["limits"])

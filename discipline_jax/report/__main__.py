@@ -24,7 +24,7 @@ def _run(arguments: Sequence[str]) -> None:
     return
   if len(arguments) != 1 or arguments[0].startswith("-"):
     raise UserError("not one folder; give it as python -m discipline_jax.report DIR")
-  page = report.write(pathlib.Path(arguments[0]).expanduser())
+  page = report.write(pathlib.Path(arguments[0]).expanduser()).page
   print(page.with_name("table.md").read_text(encoding="utf-8"))
   print(page)
 

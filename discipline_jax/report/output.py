@@ -7,13 +7,14 @@ from discipline_jax.report.compare import compare
 from discipline_jax.report.curves import read_all
 from discipline_jax.report.figures import bar_panels, curve_panels, pictures, step_panels
 from discipline_jax.report.page import Content, render
+from discipline_jax.report.sentences import sentences
 from discipline_jax.report.tables import make_tables
 from discipline_jax.report.text import latex, markdown
 from discipline_jax.report.tree import read
 
 
-def make(folder: pathlib.Path) -> dict[str, bytes]:
-  """Returns the files of the report on the runs below a folder, by name.
+def make(folder: pathlib.Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
+  """Returns the files of the report on the runs below a folder, by name, and its sentences.
 
   Raises:
     UserError: no folder, or no finished run in it.
@@ -21,6 +22,7 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
   collected = collect_tree(read(folder))
   curves, notes = read_all(collected.tree.runs)
   comparisons = compare(collected, curves)
+  said = sentences(comparisons)
   tables = make_tables(collected)
   names = [*(one.variant for one in collected.names.values())]
   names += [run.name for run in collected.tree.runs if run.mode == "pretrain"]
@@ -31,12 +33,12 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
     "steps": step_panels(collected),
   }
   notes = [*collected.notes, *comparisons.notes, *notes]
-  content = Content(collected, comparisons, tables, panels, colours, tuple(notes))
+  content = Content(collected, comparisons, said, tables, panels, colours, tuple(notes))
   files = {
     "runs.csv": collected.rows.to_csv(index=False),
     "comparisons.csv": comparisons.by_task.to_csv(index=False),
     "over_tasks.csv": comparisons.over_tasks.to_csv(index=False),
-    "table.md": markdown(tables, comparisons, collected.tree.unfinished, notes),
+    "table.md": markdown(tables, comparisons, said, collected.tree.unfinished, notes),
     "table.tex": latex(tables),
     "index.html": render(content),
   }
@@ -46,4 +48,4 @@ def make(folder: pathlib.Path) -> dict[str, bytes]:
     if drawn
     for form, picture in pictures(drawn, colours if name == "curves" else {}).items()
   }
-  return {name: one.encode() for name, one in files.items()} | drawings
+  return {name: one.encode() for name, one in files.items()} | drawings, said

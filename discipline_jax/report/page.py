@@ -26,6 +26,7 @@ class Content:
   Attributes:
     collected: the runs.
     comparisons: with scratch.
+    sentences: one about each of them.
     tables: of scores.
     panels: of the figures `bars`, `curves` and `steps`.
     colours: the number of each variant among the curves.
@@ -34,6 +35,7 @@ class Content:
 
   collected: Collected
   comparisons: Comparisons
+  sentences: Sequence[str]
   tables: Sequence[Table]
   panels: Mapping[str, Sequence[Panel]]
   colours: Mapping[str, int]
@@ -61,6 +63,7 @@ def render(content: Content) -> str:
     unfinished=tree.unfinished,
     tables=content.tables,
     comparisons=_comparisons(content),
+    sentences=content.sentences,
     resamples=RESAMPLES,
     pictures=pictures,
     switches=[_switch(name, i) for name, i in content.colours.items() if name in shown],

@@ -17,15 +17,18 @@ NOTHING = "-"  # stands for a number that is not there
 def markdown(
   tables: Sequence[Table],
   comparisons: Comparisons,
+  sentences: Sequence[str],
   unfinished: Sequence[Unfinished],
   notes: Sequence[str],
 ) -> str:
-  """Returns all tables, the comparisons with scratch, and what is missing, in GitHub's Markdown."""
+  """Returns all tables, the comparisons with scratch in words and in numbers, and what is missing, as Markdown."""
   blocks = ["Scores are times 100: mean ± standard deviation (runs); the best of a column is bold."]
   for table in tables:
     header = ["model", *(f"{task}, {metric}" for task, metric in table.columns)]
     rows = [[_escaped(variant), *map(_markdown_cell, cells)] for variant, cells in table.rows]
     blocks += [f"## {table.title}", _markdown_table(header, rows)]
+  if sentences:
+    blocks += ["## In words", "\n".join(f"- {_escaped(one)}" for one in sentences)]
   for title, frame in (
     ("Against scratch, by task", comparisons.by_task),
     ("Against scratch, over tasks", comparisons.over_tasks),

@@ -10,6 +10,7 @@ from discipline_jax import metrics
 from discipline_jax.report import curves, statistics
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.compare import RESAMPLES, compare
+from discipline_jax.report.sentences import sentences
 from discipline_jax.report.tree import read
 from tests.report import run_folders
 
@@ -266,3 +267,26 @@ def test_a_curve_has_the_steps_of_all_replicas_and_few_points(tmp_path):
   assert thin.values[:, 0].tolist() == [4.5, 5.5]  # the mean of 1 to 8, and of 2 to 9
   assert curves.updates_until(curve, 10.5) == 10
   assert curves.updates_until(curve, 1000.0) is None
+
+
+def test_sentences_say_what_the_intervals_allow(tmp_path):
+  for name, init, right in (
+    ("scratch", "scratch", (0.5, 0.52, 0.48)),
+    ("better", "pretrained", (0.9, 0.93, 0.88)),
+    ("twin", "pretrained", (0.5, 0.52, 0.48)),
+  ):
+    run_folders.finetuned(tmp_path / name, init=init, right=right, samples=100, model=name)
+  (tmp_path / "twin" / "predictions.npz").write_bytes(
+    (tmp_path / "scratch" / "predictions.npz").read_bytes()
+  )
+  collected = collect_tree(read(tmp_path))
+  said = {one.split(" has ")[0].split(": ")[1]: one for one in sentences(compare(collected, {}))}
+  better = next(one for name, one in said.items() if "better" in name)
+  assert "has accuracy 90.3, scratch 50.0: 40.3 above it" in better
+  assert "Both intervals leave out 0" in better
+  twin = next(one for name, one in said.items() if "twin" in name)
+  assert "level with it" in twin
+  assert "do not tell the two apart" in twin
+  (tmp_path / "better" / "predictions.npz").unlink()
+  alone = [one for one in sentences(compare(collected, {})) if "better" in one]
+  assert "no predictions" in alone[0]

@@ -81,7 +81,7 @@ def study(tmp_path_factory):
   labels[name] = {"model": HOSTILE}
   labels["gone"] = {}
   run_folders.study(folder, labels, gone=HOSTILE)
-  assert report.write(folder) == folder / "report" / "index.html"
+  assert report.write(folder).page == folder / "report" / "index.html"
   return folder
 
 
@@ -276,7 +276,7 @@ def test_the_page_in_a_browser(study, width, tmp_path):
 
 def test_a_report_on_pre_training_alone(tmp_path):
   run_folders.pretrained(tmp_path / "before")
-  page = report.write(tmp_path)
+  page = report.write(tmp_path).page
   assert not (page.parent / "bars.png").exists()
   assert "pre-training on nesting" in page.read_text()
   assert "-without-context" in page.read_text()
@@ -301,6 +301,6 @@ def test_many_runs_take_seconds_and_fit_into_a_page(tmp_path):
         tmp_path / name, task=task, init=init, model=f"model_{number}", samples=160
       )
   started = time.process_time()
-  page = report.write(tmp_path)
+  page = report.write(tmp_path).page
   assert time.process_time() - started < 20
   assert page.stat().st_size < 500_000
