@@ -27,5 +27,5 @@ class Stopped(Exception):
   """A signal ended the run after a checkpoint; the same command resumes it (exit code 130 or 75)."""
 
   def __init__(self, signum: int, step: int):
-    super().__init__(f"stopped at step {step}, which is saved; run the same command to resume")
+    super().__init__(f"at step {step}, which is saved; run the same command to resume")
     self.exit_code = 130 if signum == signal.SIGINT else 75

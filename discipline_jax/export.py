@@ -75,6 +75,8 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
       "the model reads from left to right and answers at the last token, but transformers' classifier at the first; use"
       " the run with --config.mode=predict"
     )
+  if (output / "config.json").exists():
+    summary += ", in place of the model that is there"
   if dry_run:
     print(summary)
     return

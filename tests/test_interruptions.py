@@ -38,7 +38,7 @@ def test_killed_and_stopped_then_identical_bits(uninterrupted, tmp_path):
     found, _, stderr = finish(process)
     assert found == code, stderr
     assert "Traceback" not in stderr
-    assert (number == signal.SIGKILL) != ("stopped: stopped at step " in stderr)
+    assert (number == signal.SIGKILL) != ("stopped: at step " in stderr)
     assert not (workdir / "result.json").exists()
   code, _, stderr = finish(start(workdir))
   assert code == 0, stderr
@@ -83,7 +83,7 @@ def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   with monkeypatch.context() as patch:
     patch.setattr(Signals, "received", lambda *_: signal.SIGTERM if next(calls) == 15 else 0)
     assert main(arguments) == 75
-  assert "stopped at step 15" in capsys.readouterr().err
+  assert "stopped: at step 15" in capsys.readouterr().err
   for path in (tmp_path / "run" / "checkpoints" / "15").rglob("*"):
     if path.is_file():
       path.write_bytes(b"")

@@ -123,7 +123,7 @@ def test_killed_and_stopped_then_identical_bits(whole, tmp_path):
   process.send_signal(signal.SIGTERM)
   code, _, stderr = finish(process)
   assert code == 75, stderr
-  assert stderr.splitlines()[-1].startswith("stopped: stopped at step ")
+  assert stderr.splitlines()[-1].startswith("stopped: at step ")
   for number in range(int(os.environ.get("KILLS", "2"))):
     process = start_config(CONFIG, workdir)
     if number % 2:

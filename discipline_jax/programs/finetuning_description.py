@@ -32,7 +32,8 @@ def describe(program: Finetuning) -> dict[str, str]:
     "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
     f" {config.model.dtype}",
     "token map": _token_map(plan) + _trained_rows(plan),
-    "training": f"{program.num_steps} updates of {config.train.batch_size} samples,"
+    "training": f"{program.num_steps} updates of {config.train.batch_size} samples"
+    f" ({'train.epochs' if config.train.steps is None else 'train.steps, in place of train.epochs'}),"
     f" {config.train.optimizer} {config.train.learning_rate:g}",
     "devices": f"{program.mesh.size} x {device.device_kind}, mesh {dict(program.mesh.shape)}",
   }
