@@ -63,7 +63,11 @@ def finetune() -> ConfigDict:
         "path": placeholder(str),  # a .npy file, for kind table; {seed}: the map's seed
         "keep_special": False,  # True: special tokens keep their own rows
       },
-      "model": _model("pretrained"),
+      "model": {
+        **_model("pretrained"),
+        # numbers of the layers that have the checkpoint's weights, as (0, 1); the others are random; unset: all
+        "pretrained_layers": placeholder(tuple),
+      },
       "train": {
         "batch_size": 32,  # samples of an update, over all devices
         "grad_accumulation": 2,  # parts of an update, computed one after the other to save memory
@@ -71,6 +75,7 @@ def finetune() -> ConfigDict:
         "steps": placeholder(int),  # updates; wins over epochs
         "learning_rate": 1e-5,
         "optimizer": "adam",  # adam | adamw | adagrad | adamax | radam | novograd
+        "parameters": "all",  # all | norms (embeddings, LayerNorms, pooler, head) | head; the others stay as they are
         "warmup_steps": 0,
         "weight_decay": 0.0,  # decoupled, not on biases and LayerNorm
         "max_grad_norm": placeholder(float),  # gradients are clipped to this norm; unset: never
@@ -223,7 +228,9 @@ def _model(init: str) -> dict[str, Any]:
     # a directory in Hugging Face's format, WORKDIR@STEP, or a hub id, also with a revision: ID@REVISION
     "checkpoint": placeholder(str),
     "revision": placeholder(str),  # branch, tag or commit; unset: the checkpoint's, or main
-    "init": init,  # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew)
+    # pretrained | scratch | re_emb (pretrained, word embeddings drawn anew) | statistics, shuffled (pretrained, each
+    # tensor drawn anew with its mean and deviation, or its entries in random order)
+    "init": init,
     "config": {  # sizes under Hugging Face's names, if there is no checkpoint; unset: ModelConfig's
       field.name: placeholder((typing.get_args(field.type) or (field.type,))[0])
       for field in dataclasses.fields(ModelConfig)

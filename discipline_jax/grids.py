@@ -1,4 +1,4 @@
-"""Makes the runs of a study: tasks x models x inits x token maps x shares of the training set x kept steps.
+"""Makes the runs of a study: tasks x models x inits x maps x shares of the training set x kept steps x controls.
 
 Each cell gets the paper's settings for its task, and labels by which a report finds the number of the paper (Kao and
 Lee 2021) that it repeats. `v1` and `v2` are the versions of the paper on arXiv.
@@ -15,6 +15,7 @@ from ml_collections.config_dict import placeholder
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.report.labels import controls
 
 PROTEIN = ("protein_localization", "protein_stability", "protein_fluorescence")
 DNA = ("dna_h3", "dna_h4", "dna_h3k9ac", "dna_splice")
@@ -42,10 +43,12 @@ class Cell:
   Attributes:
     task: its name.
     model: one of `defaults.MODELS`, or a pre-training of the study.
-    init: pretrained | scratch | re_emb.
+    init: one of `models.initialise.INITS`.
     token_map: the kind; models of one discipline keep their own.
     fraction: share of the training set.
     step: the kept step of `model`, if that is a pre-training; None: its last one.
+    layers: the only layers that have pre-trained weights; None: all.
+    parameters: which parameters are trained, one of `training.optimizers.PARAMETERS`.
   """
 
   task: str
@@ -54,6 +57,8 @@ class Cell:
   token_map: str
   fraction: float
   step: int | None
+  layers: tuple[int, ...] | None = None
+  parameters: str = "all"
 
   @property
   def paper_model(self) -> str:
@@ -69,7 +74,9 @@ class Cell:
   def setting(self) -> str:
     """The name of the setting in the paper's tables."""
     setting = _SETTINGS.get(self.token_map, self.token_map)
-    return setting if self.fraction == 1 else f"{setting}_{_percent(self.fraction)}"
+    if self.fraction != 1:
+      setting += f"_{_percent(self.fraction)}"
+    return ", ".join([setting, *controls(self.layers, self.parameters)])
 
 
 def grid(
@@ -80,11 +87,12 @@ def grid(
   maps: Iterable[str] = ("random",),
   fractions: Iterable[float] = (1.0,),
   steps: Iterable[int | None] = (None,),
+  layers: Iterable[tuple[int, ...] | None] = (None,),
+  parameters: Iterable[str] = ("all",),
 ) -> list[Cell]:
   """Returns the cells of all combinations, those of a task one after the other."""
-  return [
-    Cell(*values) for values in itertools.product(tasks, models, inits, maps, fractions, steps)
-  ]
+  axes = (tasks, models, inits, maps, fractions, steps, layers, parameters)
+  return [Cell(*values) for values in itertools.product(*axes)]
 
 
 def study(
@@ -124,6 +132,9 @@ def study(
     if cell.model not in _OWN:
       config.model.init = cell.init
     config.task.train_fraction = cell.fraction
+    config.train.parameters = cell.parameters
+    if cell.layers is not None:
+      config.model.pretrained_layers = cell.layers
     change(config, cell)
     runs[name] = config
     own_labels[name] = {
@@ -167,8 +178,10 @@ def _names(cells: Sequence[Cell]) -> list[str]:
 def _word(field: str, value: Any) -> str:
   if field == "fraction":
     return _percent(value)
-  if field == "step":
-    return "" if value is None else str(value)
+  if value is None or (field == "parameters" and value == "all"):
+    return ""
+  if field == "layers":
+    return "_".join(["layers", *map(str, value)])
   return str(value)
 
 

@@ -7,6 +7,7 @@ Two uses take the seed alone: the initial parameters (`jax.random.key`) and the 
 # The second number in `numpy.random.default_rng([seed, STREAM, ...])`.
 EPOCH_ORDER = 1  # order of the training samples; 0 is not used, because [seed, 0] gives the stream of the seed alone
 TOKEN_MAP = 2  # random token maps
+CONTROLS = 4  # weights of which only the statistics or the values are a checkpoint's
 RECORD_ORDER = 3  # order of the instances of a prepared corpus
 
 # The number in `jax.random.fold_in(jax.random.key(seed), STREAM)`.

@@ -2,12 +2,13 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import jax
 import numpy as np
 from flax import nnx
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import Float, Int, Int32
 
 from discipline_jax.models.config import ModelConfig
@@ -15,8 +16,9 @@ from discipline_jax.models.heads import ClassifierConfig, Head
 from discipline_jax.models.huggingface import load_params
 from discipline_jax.models.key_stream import key_stream
 from discipline_jax.models.pretraining import Pretraining
+from discipline_jax.streams import CONTROLS
 
-INITS = ("pretrained", "scratch", "re_emb")
+INITS = ("pretrained", "scratch", "re_emb", "statistics", "shuffled")
 
 
 def initial_params(
@@ -25,17 +27,26 @@ def initial_params(
   head: Head,
   checkpoint: pathlib.Path | None,
   seed: int,
+  *,
+  pretrained_layers: Sequence[int] | None = None,
 ) -> dict:
   """Returns the initial parameters of a model with a head, as a nested dict.
 
   Args:
-    init: `pretrained` (the checkpoint's weights), `scratch` (all weights random), or `re_emb` (the
-      checkpoint's weights, except that the word embeddings are random).
+    init: `pretrained` (the checkpoint's weights), `scratch` (all weights random), `re_emb` (the checkpoint's weights,
+      except that the word embeddings are random), `statistics` (each tensor of the encoder normally distributed, with
+      the mean and the deviation of the checkpoint's), or `shuffled` (the entries of each tensor in random order).
     config: sizes of the encoder.
     head: the head. The weights of a task head are always random, even if the checkpoint has weights of that name.
       The weights of `Pretraining` heads are taken from the checkpoint if it has them.
     checkpoint: directory in Hugging Face's format; not used by `scratch`.
     seed: seed of all random weights. The same seed gives the same random head with every `init`.
+    pretrained_layers: numbers of the layers that have the checkpoint's weights, from 0; the other ones are random. None
+      means all.
+
+  References:
+    `statistics`: Wu, Li, Liang, Insights into pre-training via simpler synthetic tasks, 2022. `pretrained_layers`:
+    Tamkin, Singh, Giovanardi, Goodman, Investigating transferability in pretrained language models, 2020.
   """
   draw, key = _draw(config, head), jax.random.key(seed)
   if init == "scratch":
@@ -46,12 +57,32 @@ def initial_params(
   fresh = () if isinstance(head, Pretraining) else _head_prefixes(shapes)
   if init == "re_emb":
     fresh = (*fresh, "embeddings.word_embeddings.")
-  return load_params(checkpoint, config, shapes, draw, key, fresh)
+  if pretrained_layers is not None:
+    others = {*range(config.num_hidden_layers)} - {*pretrained_layers}
+    fresh = (*fresh, *(f"encoder.layer.{layer}." for layer in sorted(others)))
+  params = load_params(checkpoint, config, shapes, draw, key, fresh)
+  return params if init in ("pretrained", "re_emb") else _without_structure(params, init, seed)
 
 
 def abstract_params(config: ClassifierConfig, head: Head) -> dict:
   """Returns the shapes and dtypes of `initial_params`, without reading or computing any weight."""
   return jax.eval_shape(_draw(config, head), jax.random.key(0))
+
+
+def _without_structure(params: dict, init: str, seed: int) -> dict:
+  """Returns weights of which the encoder's tensors keep only their statistics, or only their values."""
+  leaves = flatten_dict(params)
+  for number, path in enumerate(sorted(leaves, key=str)):
+    if path[0] != "base_model":
+      continue
+    values = np.asarray(leaves[path])
+    rng = np.random.default_rng([seed, CONTROLS, number])
+    leaves[path] = (
+      rng.permutation(values.ravel()).reshape(values.shape)
+      if init == "shuffled"
+      else rng.normal(values.mean(), values.std(), values.shape).astype(values.dtype)
+    )
+  return unflatten_dict(leaves)
 
 
 def _head_prefixes(shapes: dict) -> tuple[str, ...]:

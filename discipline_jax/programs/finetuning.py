@@ -173,6 +173,11 @@ class Finetuning:
     return make_optimizer(self.plan.config.train, self.num_steps)
 
   @functools.cached_property
+  def _create(self) -> Callable[[dict], TrainState]:
+    parameters = self.plan.config.train.parameters
+    return partial(TrainState.create, optimizer=self._optimizer, parameters=parameters)
+
+  @functools.cached_property
   def _samples(self) -> Samples:
     return place_samples(self.mesh, self.plan.features)
 
@@ -196,7 +201,8 @@ class Finetuning:
 
   def _train_step(self, length: int) -> jax.stages.Wrapped:
     loss = sample_loss(self._forward, self.plan.task.answer, length)
-    return make_train_step(loss, self._optimizer, self.mesh, self.state["states"][0])
+    state, parameters = self.state["states"][0], self.plan.config.train.parameters
+    return make_train_step(loss, self._optimizer, self.mesh, state, parameters)
 
   def _batch(self, indices: jax.Array, group: slice) -> Batch:
     return Batch(indices, *self._batch_constants[group.start])
@@ -255,7 +261,7 @@ class Finetuning:
     params = jax.tree.map(
       lambda leaf: jax.ShapeDtypeStruct((num_replicas, *leaf.shape), leaf.dtype), params
     )
-    create = partial(TrainState.create, optimizer=self._optimizer)
+    create = self._create
     return place(self.mesh, jax.eval_shape(create, params))
 
   def _initial_state(self, group: slice) -> TrainState:
@@ -268,6 +274,7 @@ class Finetuning:
         plan.task.answer.head,
         plan.model.checkpoint,
         seed,
+        pretrained_layers=plan.config.model.pretrained_layers,
       )
       embeddings = word_embeddings(params)
       embeddings["weight"] = sub_table.cut(embeddings["weight"])
@@ -275,7 +282,7 @@ class Finetuning:
     params = jax.tree.map(_stack, *replicas)
     del replicas
     params = put(params, state_shardings(self.mesh, params))
-    create = partial(TrainState.create, optimizer=self._optimizer)
+    create = self._create
     shardings = state_shardings(self.mesh, jax.eval_shape(create, params))
     return jax.jit(create, out_shardings=shardings)(params)
 

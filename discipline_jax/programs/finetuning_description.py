@@ -34,7 +34,8 @@ def describe(program: Finetuning) -> dict[str, str]:
     "token map": _token_map(plan) + _trained_rows(plan),
     "training": f"{program.num_steps} updates of {config.train.batch_size} samples"
     f" ({'train.epochs' if config.train.steps is None else 'train.steps, in place of train.epochs'}),"
-    f" {config.train.optimizer} {config.train.learning_rate:g}",
+    f" {config.train.optimizer} {config.train.learning_rate:g}"
+    f"{'' if config.train.parameters == 'all' else f', of {config.train.parameters} alone'}",
     "devices": f"{program.mesh.size} x {device.device_kind}, mesh {dict(program.mesh.shape)}",
   }
 

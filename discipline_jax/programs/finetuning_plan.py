@@ -23,7 +23,7 @@ from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.splits import Split
 from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
-from discipline_jax.training.optimizers import OPTIMIZERS
+from discipline_jax.training.optimizers import OPTIMIZERS, PARAMETERS
 
 # Fields of `task` that leave the features as they are.
 _OF_SPLITS = ("train_fraction", "standardise", "group_identity")
@@ -195,7 +195,14 @@ def _check(config: ConfigDict) -> None:
     raise UserError(
       f"train.grad_accumulation = {config.train.grad_accumulation} parts of {config.train.batch_size} samples; lower it"
     )
-  command_line.one_of(config, {"eval.select": ("best", "last"), "token_map.kind": ("auto", *KINDS)})
+  command_line.one_of(
+    config,
+    {
+      "eval.select": ("best", "last"),
+      "token_map.kind": ("auto", *KINDS),
+      "train.parameters": PARAMETERS,
+    },
+  )
 
 
 def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32]:

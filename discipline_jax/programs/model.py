@@ -61,8 +61,13 @@ def resolve_model(config: ConfigDict, task: Task) -> Model:
   if config.model.checkpoint is not None:
     checkpoint = resolve(config.model.checkpoint, revision=config.model.revision)
     model_config = read_config(checkpoint)
+    _check_layers(config, model_config)
     vocabulary = load_vocabulary(checkpoint, model_config.vocab_size)
     return Model(checkpoint, with_dropout(model_config, config), vocabulary, dtype)
+  if config.model.pretrained_layers is not None:
+    raise UserError(
+      "model.pretrained_layers needs --config.model.checkpoint; set it, or --config.model.pretrained_layers=None"
+    )
   if config.model.init != "scratch":
     raise UserError(
       f"model.init = {config.model.init!r} needs --config.model.checkpoint, a directory in"
@@ -77,6 +82,28 @@ def resolve_model(config: ConfigDict, task: Task) -> Model:
     )
   vocabulary = make_vocabulary(task.alphabet.symbols, model_config.vocab_size)
   return Model(None, with_dropout(model_config, config), vocabulary, dtype)
+
+
+def _check_layers(config: ConfigDict, model_config: ModelConfig) -> None:
+  """Raises UserError if `model.pretrained_layers` does not name layers that can differ from the others."""
+  layers = config.model.pretrained_layers
+  if layers is None:
+    return
+  number = model_config.num_hidden_layers
+  what = f"model.pretrained_layers = {layers}"
+  if config.model.init not in ("pretrained", "re_emb"):
+    raise UserError(
+      f"{what} does not apply to model.init = {config.model.init}; set --config.model.pretrained_layers=None"
+    )
+  if model_config.model_type == "albert":
+    raise UserError(
+      f"{what}, but all layers of ALBERT have the same weights; set --config.model.pretrained_layers=None"
+    )
+  if len({*layers}) < len(layers) or not {*layers} <= {*range(number)}:
+    raise UserError(
+      f"{what} is not a list of different numbers from 0 to {number - 1}, the layers of the model; set"
+      " --config.model.pretrained_layers, as in '(0,1)'"
+    )
 
 
 def given_sizes(config: ConfigDict) -> dict:
@@ -117,6 +144,7 @@ def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertCo
     *((f"model.config.{name}", True, "None") for name in sizes if name != "model_type"),
     ("model.attention_dropout", config.model.attention_dropout is not None, "None"),
     ("train.weight_decay", config.train.weight_decay != 0, "0"),
+    ("train.parameters", config.train.parameters != "all", "all"),
     # Batch normalization is over a part of the update, and a part may be empty.
     ("train.grad_accumulation", config.train.grad_accumulation != 1, "1"),
     ("token_map.kind", config.token_map.kind not in ("auto", "identity"), "identity"),

@@ -100,6 +100,12 @@ def paper_split(run: Run, part: str) -> str:
   return "validation" if _discipline(run.result["task"]) == "text" else part
 
 
+def controls(layers: Sequence[int] | None, parameters: str) -> list[str]:
+  """Returns what a setting's name says of the layers that are pre-trained, and of the parameters that are trained."""
+  told = [] if layers is None else [f"layers {' '.join(map(str, layers)) or 'none'}"]
+  return [*told, *([] if parameters == "all" else [f"trains {parameters}"])]
+
+
 def is_scratch(run: Run) -> bool:
   """Returns whether the run is one that others are compared with: a BERT with random weights."""
   return run.result["init"] == "scratch" and not str(run.result.get("network")).startswith(
@@ -146,6 +152,13 @@ def _model(result: Mapping[str, Any]) -> str:
 
 
 def _setting(run: Run) -> str:
+  model, train = (run.config.get(name) for name in ("model", "train"))
+  layers = model.get("pretrained_layers") if isinstance(model, dict) else None
+  parameters = train.get("parameters", "all") if isinstance(train, dict) else "all"
+  return ", ".join([_token_map(run), *controls(layers, parameters)])
+
+
+def _token_map(run: Run) -> str:
   kind = run.result["token_map"]
   if _discipline(run.result["task"]) != "text":
     return _MAPS.get(kind, kind)

@@ -82,7 +82,10 @@ class Saved:
     seed = self.inputs.seeds[replica]
     params, rows, _ = self.weights(seed)
     head = self.task.answer.head
-    before = initial_params(self.config.model.init, config, head, checkpoint, seed)
+    model = self.config.model
+    before = initial_params(
+      model.init, config, head, checkpoint, seed, pretrained_layers=model.pretrained_layers
+    )
     table = np.array(word_embeddings(before)["weight"])
     table[rows] = word_embeddings(params)["weight"]
     word_embeddings(params)["weight"] = table

@@ -1,7 +1,10 @@
-"""Builds the optimizers of the paper's search, all of them from Optax, with a linear schedule."""
+"""Builds the optimizers of the paper's search, all from Optax, with a linear schedule, and says what they train."""
+
+from collections.abc import Callable
 
 import jax
 import optax
+from flax.traverse_util import flatten_dict, unflatten_dict
 from ml_collections import ConfigDict
 
 # Weight decay, if set, is decoupled for all of them (Loshchilov and Hutter 2019), so adam with decay is adamw.
@@ -13,6 +16,35 @@ OPTIMIZERS = {
   "radam": optax.scale_by_radam,
   "novograd": optax.scale_by_novograd,
 }
+
+Path = tuple  # names and numbers that lead to a parameter
+
+
+def _is_norm_or_outside(path: Path) -> bool:
+  return path[0] != "base_model" or path[1] in ("embeddings", "pooler") or "LayerNorm" in path
+
+
+# Which parameters are trained, by `train.parameters`. `norms` is the frozen transformer of Lu, Grover, Abbeel and
+# Mordatch, Pretrained transformers as universal computation engines, 2021.
+PARAMETERS: dict[str, Callable[[Path], bool]] = {
+  "all": lambda path: True,
+  "norms": _is_norm_or_outside,
+  "head": lambda path: path[0] != "base_model",
+}
+
+
+def cut_parameters(params: dict, parameters: str) -> tuple[dict, dict]:
+  """Returns the parameters that are trained and those that are not, each as a nested dict.
+
+  Args:
+    params: parameters, or a tree of the same form.
+    parameters: a name of `PARAMETERS`.
+  """
+  leaves, is_trained = flatten_dict(params), PARAMETERS[parameters]
+  trained = {path: leaf for path, leaf in leaves.items() if is_trained(path)}
+  return unflatten_dict(trained), unflatten_dict(
+    {path: leaf for path, leaf in leaves.items() if path not in trained}
+  )
 
 
 def make_schedule(train: ConfigDict, num_steps: int) -> optax.Schedule:

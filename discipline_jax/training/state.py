@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float
 
 from discipline_jax.models.platform import Platform
+from discipline_jax.training.optimizers import cut_parameters
 
 # A leaf of a tree: an array, or in trees of the same form a shape or a sharding.
 Leaf = Any
@@ -42,10 +43,19 @@ class TrainState:
   opt_state: optax.OptState
 
   @classmethod
-  def create(cls, params: dict, optimizer: optax.GradientTransformation) -> "TrainState":
-    """Makes the state before the first update; `params` have the replica axis."""
+  def create(
+    cls, params: dict, optimizer: optax.GradientTransformation, parameters: str = "all"
+  ) -> "TrainState":
+    """Makes the state before the first update; `params` have the replica axis.
+
+    Args:
+      params: all parameters.
+      optimizer: the optimizer.
+      parameters: which parameters it trains, see `optimizers.PARAMETERS`; its state has no others.
+    """
     num_replicas = jax.tree.leaves(params)[0].shape[0]
-    return cls(jnp.zeros(num_replicas, jnp.int32), params, jax.vmap(optimizer.init)(params))
+    trained, _ = cut_parameters(params, parameters)
+    return cls(jnp.zeros(num_replicas, jnp.int32), params, jax.vmap(optimizer.init)(trained))
 
 
 @jax.tree_util.register_dataclass

@@ -14,6 +14,7 @@ import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
+from discipline_jax.training.optimizers import cut_parameters
 from discipline_jax.training.sharding import platform_of, replicated, state_shardings
 from discipline_jax.training.state import TrainState
 
@@ -42,7 +43,11 @@ GetLoss = Callable[[jax.Array, Any, Any], Loss]
 
 
 def make_train_step(
-  get_loss: GetLoss, optimizer: optax.GradientTransformation, mesh: Mesh, state: TrainState
+  get_loss: GetLoss,
+  optimizer: optax.GradientTransformation,
+  mesh: Mesh,
+  state: TrainState,
+  parameters: str = "all",
 ) -> jax.stages.Wrapped:
   """Compiles `(state, shared, own) -> (state, metrics)`; `state` is donated.
 
@@ -51,6 +56,7 @@ def make_train_step(
     optimizer: its state must match `state`.
     mesh: where the step runs.
     state: state of a group of replicas; only its shapes are used.
+    parameters: which parameters are trained, see `optimizers.PARAMETERS`. The gradient of the others is not computed.
 
   Returns:
     A jitted function of the state, the inputs that all replicas share, and each replica's own inputs, which have a
@@ -60,9 +66,15 @@ def make_train_step(
 
   def update(state: TrainState, shared, own) -> tuple[TrainState, dict]:
     loss = get_loss(state.step, shared, own)
-    (value, rest), gradient = accumulated_gradient(loss.function, state.params, *loss.parts)
-    changes, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-    params = _replaced(optax.apply_updates(state.params, changes), loss.statistics(rest))
+    trained, frozen = cut_parameters(state.params, parameters)
+
+    def loss_of(trained: dict, *part) -> tuple[jax.Array, Any]:
+      return loss.function(_replaced(frozen, trained), *part)
+
+    (value, rest), gradient = accumulated_gradient(loss_of, trained, *loss.parts)
+    changes, opt_state = optimizer.update(gradient, state.opt_state, trained)
+    params = _replaced(frozen, optax.apply_updates(trained, changes))
+    params = _replaced(params, loss.statistics(rest))
     metrics = loss.metrics(rest) | {"loss": value, "grad_norm": optax.tree.norm(gradient)}
     return TrainState(state.step + 1, params, opt_state), metrics
 
@@ -143,6 +155,6 @@ def compiler_options(mesh: Mesh) -> dict[str, str] | None:
   return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}
 
 
-def _replaced(params: dict, statistics: dict) -> dict:
-  """Returns `params` with the leaves of `statistics` in their places."""
-  return unflatten_dict(flatten_dict(params) | flatten_dict(statistics))
+def _replaced(params: dict, others: dict) -> dict:
+  """Returns `params` with the leaves of `others` in their places, or beside them."""
+  return unflatten_dict(flatten_dict(params) | flatten_dict(others))

@@ -159,3 +159,50 @@ class TestSubTable:
     sub_table = SubTable.whole(np.array([7, 2], np.int32), 10)
     np.testing.assert_array_equal(sub_table.rows, np.arange(10))
     np.testing.assert_array_equal(sub_table.lookup, [7, 2])
+
+
+def test_controls_keep_the_statistics_or_the_values_of_each_tensor(testdata):
+  directory = testdata / "bert_small"
+  config, head = models.read_config(directory), models.Classifier(2)
+  made = {
+    init: flatten_dict(initial_params(init, config, head, directory, seed=4))
+    for init in ("pretrained", "statistics", "shuffled")
+  }
+  for path, value in made["pretrained"].items():
+    value = np.asarray(value)
+    drawn, shuffled = (np.asarray(made[init][path]) for init in ("statistics", "shuffled"))
+    if path[0] != "base_model":  # the same random head
+      np.testing.assert_array_equal(drawn, value)
+      np.testing.assert_array_equal(shuffled, value)
+      continue
+    assert drawn.dtype == shuffled.dtype == value.dtype
+    np.testing.assert_array_equal(np.sort(shuffled, axis=None), np.sort(value, axis=None))
+    error = value.std() / value.size**0.5  # of the mean
+    assert abs(drawn.mean() - value.mean()) <= 5 * error
+    assert abs(drawn.std() - value.std()) <= 5 * error
+    if value.std() > 0:
+      assert not np.array_equal(drawn, value)
+      assert value.size < 8 or not np.array_equal(shuffled, value)
+  again = initial_params("statistics", config, head, directory, seed=4)
+  other = initial_params("statistics", config, head, directory, seed=5)
+  table = made["statistics"]["base_model", "embeddings", "word_embeddings", "weight"]
+  np.testing.assert_array_equal(word_embeddings(again)["weight"], table)
+  assert not np.array_equal(word_embeddings(other)["weight"], table)
+
+
+@pytest.mark.parametrize("kept", [(), (1,), (0, 1, 2)])
+def test_other_layers_than_the_pretrained_ones_are_random(testdata, kept):
+  directory = testdata / "bert_small"
+  config, head = models.read_config(directory), models.Classifier(2)
+
+  def params(init, **fields):
+    return flatten_dict(initial_params(init, config, head, directory, seed=4, **fields))
+
+  made, whole, scratch = (
+    params("pretrained", pretrained_layers=kept),
+    params("pretrained"),
+    params("scratch"),
+  )
+  for path, value in made.items():
+    is_drawn = "layer" in path and path[path.index("layer") + 1] not in kept
+    np.testing.assert_array_equal(value, (scratch if is_drawn else whole)[path])
