@@ -39,6 +39,33 @@ def search() -> ConfigDict:
   )
 
 
+def analyze() -> ConfigDict:
+  """Returns the config of an analysis, which takes the task and its inputs from the fields of fine-tuning."""
+  config = finetune().unlock()
+  config.update(
+    {
+      "mode": "analyze",
+      "analysis": {
+        # similarity | attention | isometry | gradients | perturbation | layernorm | probe
+        "measure": "similarity",
+        # [INIT:]SOURCE: a checkpoint or a finished --workdir; empty: model.checkpoint and the same from scratch
+        "models": (),
+        "part": "test",  # of the task: its samples are used (gradients: those of train)
+        "samples": 200,  # the first so many; for `probe`, of the training samples
+        "dropout": "off",  # off | on | authors (on in networks from scratch and those of the discipline)
+        "layers": "last",  # similarity: last | each (with its own of the other network) | pairs (all)
+        "tokens": placeholder(int),  # similarity: the first so many; unset: all of the samples
+        "standardise": False,  # similarity: divides features by their deviation; reads the samples twice
+        "ridge": 1.5e-3,  # similarity: of the authors' form
+        "batches": 100,  # gradients: mini-batches of train.batch_size
+        "scales": (1e-2, 1e-4, 1e-6, 1e-8),  # perturbation: deviations of the noise
+        "repeats": 3,  # perturbation: draws of noise
+      },
+    }
+  )
+  return config.lock()
+
+
 def _of_several_runs(mode: str, fields: dict[str, Any]) -> ConfigDict:
   """Returns the config of fine-tuning, for three seeds, with a block of fields that its runs do not have."""
   config = finetune().unlock()
@@ -49,6 +76,7 @@ def _of_several_runs(mode: str, fields: dict[str, Any]) -> ConfigDict:
 
 
 MODES = {
+  "analyze": analyze,
   "finetune": finetune,
   "pretrain": pretrain,
   "predict": finetune,

@@ -121,7 +121,7 @@ def _outputs(
   task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
   model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
-  params, lookup = _params(saved, replica, model, features.symbol_ids)
+  params, lookup = params_of(saved, replica, model, features.symbol_ids)
   _check_unseen(features, task.alphabet is not None and task.alphabet.is_open, lookup)
   mesh = mesh_of(config)
   params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
@@ -159,7 +159,7 @@ def _padded(features: Features, saved: Saved) -> tuple[Features, np.ndarray]:
   return padded, lengths
 
 
-def _params(
+def params_of(
   saved: Saved, replica: int, model: Model, symbol_ids: np.ndarray
 ) -> tuple[dict, np.ndarray]:
   """Returns a replica's parameters, and for each symbol of the new samples the place of its row in their table."""

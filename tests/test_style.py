@@ -18,15 +18,15 @@ LAYERS = (
   ("files",),
   ("report",),
   ("models",),
-  ("defaults",),
+  ("analysis", "defaults"),
   ("modes",),
   ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
   ("finetune", "pretrain", "predict", "export"),
-  ("study", "comparison"),
-  ("compare", "search"),
+  ("study", "comparison", "measures"),
+  ("compare", "search", "analyze"),
   ("main",),
 )
 # The lines of a function, of a file, and the parameters of a function that a reader can follow.

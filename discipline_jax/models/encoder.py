@@ -17,17 +17,12 @@ from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from discipline_jax.models.attention import AttentionMask, attend
+from discipline_jax.models.attention import AttentionMask
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.embeddings import Embeddings, layer_norm
+from discipline_jax.models.embeddings import Embeddings
+from discipline_jax.models.encoder_layer import Layer
 from discipline_jax.models.key_stream import Rngs
-from discipline_jax.models.layers import (
-  ACTIVATIONS,
-  Linear,
-  dropout,
-  split_key,
-)
-from discipline_jax.models.platform import Platform
+from discipline_jax.models.layers import Linear, split_key
 
 
 @jax.tree_util.register_dataclass
@@ -42,12 +37,15 @@ class EncoderOutput:
       token); None without a pooler.
     hidden_states: the embeddings and the output of every layer, or None if they were not asked for.
     attentions: every layer's attention weights after softmax, [batch, heads, length, length], or None likewise.
+    norm_inputs: every layer's two inputs of LayerNorm, that of attention and that of the feed-forward network, each
+      [batch, length, hidden], or None likewise.
   """
 
   last_hidden_state: Float[Array, "batch length hidden"]
   pooler_output: Float[Array, "batch hidden"] | None
   hidden_states: tuple[jax.Array, ...] | None = None
   attentions: tuple[jax.Array, ...] | None = None
+  norm_inputs: tuple[tuple[jax.Array, jax.Array], ...] | None = None
 
   @property
   def summary(self) -> Float[Array, "batch hidden"]:
@@ -95,8 +93,9 @@ class Encoder(nnx.Module):
     positions: Int[Array, "batch positions"] | None = None,
     output_hidden_states: bool = False,
     output_attentions: bool = False,
+    output_norm_inputs: bool = False,
   ) -> EncoderOutput:
-    """Runs the encoder.
+    """Runs the encoder: `run_layers` on what `embed` returns.
 
     Args:
       ids: token ids, which are rows of the word-embedding table.
@@ -110,10 +109,36 @@ class Encoder(nnx.Module):
         left-to-right model ignores them.
       output_hidden_states: whether to return every layer's output.
       output_attentions: whether to return every layer's attention weights.
+      output_norm_inputs: whether to return the inputs of every layer's LayerNorms.
 
     Raises:
       ValueError: the rows are longer than the model's largest length.
     """
+    return self.run_layers(
+      self.embed(
+        ids,
+        attention_mask=attention_mask,
+        token_type_ids=token_type_ids,
+        dropout_key=dropout_key,
+      ),
+      attention_mask=attention_mask,
+      dropout_key=dropout_key,
+      first_only=first_only,
+      positions=positions,
+      output_hidden_states=output_hidden_states,
+      output_attentions=output_attentions,
+      output_norm_inputs=output_norm_inputs,
+    )
+
+  def embed(
+    self,
+    ids: Int[Array, "batch length"],
+    *,
+    attention_mask: AttentionMask | None = None,
+    token_type_ids: Int[Array, "batch length"] | None = None,
+    dropout_key: jax.Array | None = None,
+  ) -> Float[Array, "batch length hidden"]:
+    """Returns the input of the first layer, which is the first of the hidden states; see `__call__`."""
     if ids.shape[1] > self.config.max_length:
       raise ValueError(
         f"{ids.shape[1]} tokens a row, but the model has positions for {self.config.max_length}; shorten the rows"
@@ -121,52 +146,49 @@ class Encoder(nnx.Module):
     if token_type_ids is None or self.config.type_vocab_size == 1:
       token_type_ids = jnp.zeros_like(ids)
     mask = None if attention_mask is None else attention_mask.astype(bool)
+    x = self.embeddings(ids, token_type_ids, mask, self._keys(dropout_key)[0]).astype(self.dtype)
+    return self.encoder.project(x)
+
+  def run_layers(
+    self,
+    x: Float[Array, "batch length hidden"],
+    *,
+    attention_mask: AttentionMask | None = None,
+    dropout_key: jax.Array | None = None,
+    first_only: bool = False,
+    positions: Int[Array, "batch positions"] | None = None,
+    output_hidden_states: bool = False,
+    output_attentions: bool = False,
+    output_norm_inputs: bool = False,
+  ) -> EncoderOutput:
+    """Runs the layers on the input of the first one, which `embed` returns; see `__call__` for the rest."""
+    mask = None if attention_mask is None else attention_mask.astype(bool)
     if self.config.is_decoder:
       first_only, positions = False, None  # the summary of a row is its last token
-    keys = split_key(dropout_key, len(self.config.layer_order) + 1)
-    x = self.embeddings(ids, token_type_ids, mask, keys[0]).astype(self.dtype)
-    hidden_states, attentions = self._run_layers(
-      self.encoder.project(x),
-      self._allowed(ids.shape[1], mask),
-      keys[1:],
-      partial(_chosen, first_only=first_only, positions=positions),
-      output_attentions,
+    allowed, order = self._allowed(x.shape[1], mask), self.config.layer_order
+    run: Callable = partial(
+      Layer.__call__, need_weights=output_attentions, need_norm_inputs=output_norm_inputs
     )
-    x = hidden_states[-1]
+    run = jax.checkpoint(run) if self.remat else run
+    hidden_states, attentions, norm_inputs = [x], [], []
+    for layer, key in zip(order, self._keys(dropout_key)[1:], strict=True):
+      is_last = len(hidden_states) == len(order)
+      queries = _chosen(x, first_only, positions) if is_last else x
+      x, weights, inputs = run(self.encoder.layer[layer], x, queries, allowed, key)
+      hidden_states.append(x)
+      attentions.append(weights)
+      norm_inputs.append(inputs)
     return EncoderOutput(
       last_hidden_state=x,
       pooler_output=None if self.pooler is None else self.pooler(self._summary(x, mask)),
       hidden_states=tuple(hidden_states) if output_hidden_states else None,
       attentions=tuple(attentions) if output_attentions else None,
+      norm_inputs=tuple(norm_inputs) if output_norm_inputs else None,
     )
 
-  def _run_layers(
-    self,
-    x: Float[Array, "batch length hidden"],
-    allowed: jax.Array | None,
-    keys: list,
-    choose: Callable[[jax.Array], jax.Array],
-    need_weights: bool,
-  ) -> tuple[list[jax.Array], list]:
-    """Returns the input and the output of every layer, and their attention weights if they are needed.
-
-    Args:
-      x: input of the first layer.
-      allowed: see `attention.attend`.
-      keys: dropout key of each layer.
-      choose: returns the positions that the last layer computes.
-      need_weights: whether to return attention weights; if not, they are None.
-    """
-    order = self.config.layer_order
-    run: Callable = partial(Layer.__call__, need_weights=need_weights)
-    run = jax.checkpoint(run) if self.remat else run
-    hidden_states, attentions = [x], []
-    for layer, key in zip(order, keys, strict=True):
-      is_last = len(hidden_states) == len(order)
-      x, weights = run(self.encoder.layer[layer], x, choose(x) if is_last else x, allowed, key)
-      hidden_states.append(x)
-      attentions.append(weights)
-    return hidden_states, attentions
+  def _keys(self, dropout_key: jax.Array | None) -> list:
+    """Returns the dropout key of the embeddings, and then of each layer."""
+    return split_key(dropout_key, len(self.config.layer_order) + 1)
 
   def _allowed(
     self, length: int, mask: Bool[Array, "batch length"] | None
@@ -217,102 +239,6 @@ class Layers(nnx.Module):
     return (
       self.embedding_hidden_mapping_in(x) if hasattr(self, "embedding_hidden_mapping_in") else x
     )
-
-
-class Layer(nnx.Module):
-  """Self-attention and a feed-forward network, each followed by a residual connection and LayerNorm."""
-
-  def __init__(self, config: ModelConfig, rngs: Rngs):
-    self.attention = Attention(config, rngs)
-    self.intermediate = Intermediate(config, rngs)
-    self.output = AddAndNorm(
-      config.intermediate_size, config.feed_forward_dropout_prob, config, rngs
-    )
-
-  # Jitted by itself, so that it is traced and lowered once for all layers of the same sizes. Then a model of twelve
-  # layers starts as fast as one of two.
-  @partial(jax.jit, static_argnames="need_weights")
-  def __call__(
-    self,
-    x: Float[Array, "batch length hidden"],
-    queries: Float[Array, "batch queries hidden"],
-    allowed: Bool[Array, "#batch 1 #queries length"] | None,
-    key: jax.Array | None,
-    *,
-    need_weights: bool = False,
-  ) -> tuple[jax.Array, jax.Array | None]:
-    weights_key, attention_key, output_key = split_key(key, 3)
-    context, weights = self.attention.self(x, queries, allowed, weights_key, need_weights)
-    x = self.attention.output(context, queries, attention_key)
-    return self.output(self.intermediate(x), x, output_key), weights
-
-
-class Attention(nnx.Module):
-  """Self-attention and the dense layer, dropout, residual connection and LayerNorm after it."""
-
-  def __init__(self, config: ModelConfig, rngs: Rngs):
-    self.self = SelfAttention(config, rngs)
-    self.output = AddAndNorm(config.hidden_size, config.hidden_dropout_prob, config, rngs)
-
-
-class SelfAttention(nnx.Module):
-  """Multi-head self-attention; `queries` can be some positions of `x`."""
-
-  def __init__(self, config: ModelConfig, rngs: Rngs):
-    size, std = config.hidden_size, config.initializer_range
-    self.query = Linear(size, size, std=std, rngs=rngs)
-    self.key = Linear(size, size, std=std, rngs=rngs)
-    self.value = Linear(size, size, std=std, rngs=rngs)
-    self.num_heads = config.num_attention_heads
-    self.dropout_rate = config.attention_probs_dropout_prob
-    self.platform = Platform.default()  # see `layers.Linear`
-
-  def __call__(
-    self,
-    x: jax.Array,
-    queries: jax.Array,
-    allowed: jax.Array | None,
-    key: jax.Array | None,
-    need_weights: bool,
-  ) -> tuple[
-    Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"] | None
-  ]:
-    return attend(
-      self.query(queries),
-      self.key(x),
-      self.value(x),
-      allowed,
-      num_heads=self.num_heads,
-      platform=self.platform,
-      dropout_key=key,
-      dropout_rate=self.dropout_rate,
-      need_weights=need_weights,
-    )
-
-
-class Intermediate(nnx.Module):
-  """The first dense layer of the feed-forward network, and its activation."""
-
-  def __init__(self, config: ModelConfig, rngs: Rngs):
-    self.dense = Linear(
-      config.hidden_size, config.intermediate_size, std=config.initializer_range, rngs=rngs
-    )
-    self.activation = ACTIVATIONS[config.hidden_act]
-
-  def __call__(self, x: jax.Array) -> jax.Array:
-    return self.activation(self.dense(x))
-
-
-class AddAndNorm(nnx.Module):
-  """The end of both halves of a layer: LayerNorm(residual + dropout(dense(x)))."""
-
-  def __init__(self, in_features: int, dropout_rate: float, config: ModelConfig, rngs: Rngs):
-    self.dense = Linear(in_features, config.hidden_size, std=config.initializer_range, rngs=rngs)
-    self.LayerNorm = layer_norm(config, config.hidden_size)
-    self.dropout_rate = dropout_rate
-
-  def __call__(self, x: jax.Array, residual: jax.Array, key: jax.Array | None) -> jax.Array:
-    return self.LayerNorm(residual + dropout(key, self.dense(x), self.dropout_rate))
 
 
 class Pooler(nnx.Module):

@@ -10,7 +10,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float32
 
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.heads import ClassifierConfig, Head
+from discipline_jax.models.encoder import Encoder
+from discipline_jax.models.heads import ClassifierConfig, Head, encoder_of
 from discipline_jax.models.hilbert_cnn import HilbertCNN
 from discipline_jax.models.key_stream import key_stream
 from discipline_jax.models.platform import Platform
@@ -112,6 +113,17 @@ def pretraining_function(
     )
 
   return forward
+
+
+def encoder_function(
+  config: ModelConfig,
+  head: Head,
+  dtype: DTypeLike = jnp.float32,
+  platform: Platform | None = None,
+) -> Callable[[dict], Encoder]:
+  """Returns a function from the parameters of a model with a head to its encoder; see `classifier_function`."""
+  with_params = _model_of(config, head, dtype, platform)
+  return lambda params: encoder_of(with_params(params))
 
 
 def _model_of(

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Int
 
 from discipline_jax.models.attention import AttentionMask
 from discipline_jax.models.config import ModelConfig
-from discipline_jax.models.encoder import Encoder, layer_norm
+from discipline_jax.models.embeddings import layer_norm
+from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
 from discipline_jax.models.platform import Platform

@@ -115,15 +115,30 @@ def _constant(plan: Plan, split: Split, linear: Baseline) -> Baseline:
 
 
 def _linear(plan: Plan, split: Split, counts) -> Baseline:
-  """Fits the linear model with each penalty, and keeps the one that scores best on validation."""
-  from sklearn.exceptions import ConvergenceWarning
-  from sklearn.linear_model import LogisticRegression, Ridge
+  """Fits the linear model to counts of symbols."""
   from sklearn.preprocessing import MaxAbsScaler
 
-  answer, labels = plan.task.answer, plan.features.targets["labels"]
   own_counts = counts[split["train"]]
   seen = np.flatnonzero(own_counts.getnnz(axis=0))  # the others would have no weight
   scaled = MaxAbsScaler().fit(own_counts[:, seen]).transform(counts[:, seen])
+  return fit_linear(plan, split, scaled)
+
+
+def fit_linear(plan: Plan, split: Split, scaled) -> Baseline:
+  """Fits logistic or ridge regression with each penalty, and keeps the one that scores best on validation.
+
+  Args:
+    plan: of a fine-tuning.
+    split: of one replica.
+    scaled: what is known of each sample [samples, features], of similar size for all features; may be sparse.
+
+  Raises:
+    UserError: a training part with one class only.
+  """
+  from sklearn.exceptions import ConvergenceWarning
+  from sklearn.linear_model import LogisticRegression, Ridge
+
+  answer, labels = plan.task.answer, plan.features.targets["labels"]
   train, own = scaled[split["train"]], labels[split["train"]]
   if answer.labels and len(np.unique(own)) == 1:
     raise UserError(

@@ -1,0 +1,101 @@
+"""Compares where networks look: the distance of their attention maps, heads matched, layer by layer."""
+
+import functools
+import itertools
+
+import numpy as np
+from matplotlib.figure import Figure
+from ml_collections import ConfigDict
+
+from discipline_jax.analysis.attention import (
+  distances_from_uniform,
+  head_distances,
+  matched_distance,
+)
+from discipline_jax.errors import UserError
+from discipline_jax.files import progress
+from discipline_jax.measures.found import Found
+from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
+
+_UNIFORM = "uniform"  # stands for attention that is the same for all tokens
+
+
+def measure(config: ConfigDict, networks: list[Network]) -> Found:
+  """Returns, for each pair of networks and each layer, the mean distance of matched heads over the inputs.
+
+  Beside it stands the distance of each network's heads from uniform attention.
+
+  Args:
+    config: see `modes.analyze`.
+    networks: one or more.
+
+  Raises:
+    UserError: networks of unequal numbers of layers.
+  """
+  depths = [len(network.config.layer_order) for network in networks]
+  if len({*depths}) > 1:
+    raise UserError(
+      f"the networks have {', '.join(map(str, depths))} layers, so that no layer has its own; compare networks of"
+      " equal depth"
+    )
+  plan = networks[0].plan
+  samples = chosen_samples(config, plan)
+  run = [run_encoder(network, output_attentions=True) for network in networks]
+  pairs = list(itertools.combinations(range(len(networks)), 2))
+  found: dict[tuple[str, str], list] = {
+    (networks[i].name, networks[j].name): [[] for _ in range(depths[0])] for i, j in pairs
+  }
+  uniform: list[list[list]] = [[[] for _ in range(depths[0])] for _ in networks]
+  size = config.eval.batch_size
+  total = -(-len(samples) // size)
+  for number, batch in enumerate(
+    progress.bar(batches(plan, samples, size), total=total, unit="batch", disable=None)
+  ):
+    maps = [one(batch, number).attentions for one in run]
+    for layer in range(depths[0]):
+      for i, j in pairs:
+        distances = head_distances(maps[i][layer], maps[j][layer], batch.mask)
+        matched = matched_distance(np.asarray(distances))
+        found[networks[i].name, networks[j].name][layer].extend(matched.tolist())
+      for own, one in zip(uniform, maps, strict=True):
+        own[layer].extend(
+          np.asarray(distances_from_uniform(one[layer], batch.mask)).mean(1).tolist()
+        )
+  found |= {(network.name, _UNIFORM): own for network, own in zip(networks, uniform, strict=True)}
+  rows = [
+    {
+      "first": first,
+      "second": second,
+      "layer": layer + 1,
+      "mean": float(np.mean(values)),
+      "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+      "inputs": len(values),
+    }
+    for (first, second), layers in found.items()
+    for layer, values in enumerate(layers)
+  ]
+  summary = [("layer", *(f"{a} - {b}" for a, b in found))]
+  summary += [
+    (
+      str(layer + 1),
+      *(f"{np.mean(own[layer]):.3f} ± {np.std(own[layer]):.3f}" for own in found.values()),
+    )
+    for layer in range(depths[0])
+  ]
+  return Found(rows, summary, [], functools.partial(_draw, rows=rows))
+
+
+def _draw(figure: Figure, rows: list[dict]) -> None:
+  axes = figure.add_subplot()
+  for i, pair in enumerate(dict.fromkeys((row["first"], row["second"]) for row in rows)):
+    own = [row for row in rows if (row["first"], row["second"]) == pair]
+    axes.errorbar(
+      [row["layer"] + 0.05 * i for row in own],
+      [row["mean"] for row in own],
+      yerr=[row["std"] or 0 for row in own],
+      fmt="o:" if pair[1] == _UNIFORM else "o-",
+      capsize=2,
+      label=" - ".join(pair),
+    )
+  axes.set(xlabel="layer", ylabel="mean L1 distance of matched heads", ylim=(0, None))
+  axes.legend(fontsize=7)

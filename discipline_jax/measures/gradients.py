@@ -1,0 +1,105 @@
+"""Compares the gradients that different mini-batches give networks before training."""
+
+import functools
+import pathlib
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from matplotlib.figure import Figure
+from ml_collections import ConfigDict
+
+from discipline_jax.analysis import gradients
+from discipline_jax.errors import UserError
+from discipline_jax.files import progress
+from discipline_jax.measures.found import Found
+from discipline_jax.measures.networks import Network, batches
+from discipline_jax.models.functional import classifier_function
+from discipline_jax.training.batches import epoch_steps
+
+_NAMES = ("cosine", "dot", "distance")
+
+
+def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -> Found:
+  """Returns cosine, dot product and distance of the gradients of all pairs of mini-batches, for each network.
+
+  A mini-batch has `train.batch_size` samples of the training part; all networks have the same ones.
+
+  Args:
+    config: see `modes.analyze`.
+    networks: one or more.
+    folder: where the gradients of one network at a time are kept.
+
+  Raises:
+    UserError: fewer than two mini-batches.
+    OSError: the disk has not enough space.
+  """
+  plan, size = networks[0].plan, config.train.batch_size
+  train = np.random.default_rng(config.seed).permutation(plan.splits[0]["train"])
+  number = min(config.analysis.batches, epoch_steps(len(train), size))
+  if number < 2:
+    raise UserError(
+      f"{number} mini-batch of {size} samples in {len(train)} training samples has no pair; lower"
+      " --config.train.batch_size"
+    )
+  rows, drawn = [], {}
+  for network in networks:
+    path = folder / "gradients.npy"
+    vectors = _gradients(network, train[: number * size], size)
+    length = sum(leaf.size for leaf in jax.tree.leaves(network.params))
+    bar = progress.bar(vectors, total=number, unit="batch", desc=network.name, disable=None)
+    pairs = gradients.compare_pairs(gradients.products(gradients.write(path, bar, number, length)))
+    path.unlink()
+    drawn[network.name] = pairs["cosine"]
+    rows += [
+      {
+        "network": network.name,
+        "measure": name,
+        "mean": _finite(np.mean(pairs[name])),
+        "std": _finite(np.std(pairs[name], ddof=1)) if number > 2 else None,
+        **{f"q{q}": _finite(np.percentile(pairs[name], q)) for q in (0, 25, 50, 75, 100)},
+        "pairs": len(pairs[name]),
+        "batches": number,
+        "parameters": length,
+      }
+      for name in _NAMES
+    ]
+  summary = [("network", "mean cosine", "smallest cosine (gradient confusion)", "mean distance")]
+  for network in networks:
+    own = {row["measure"]: row for row in rows if row["network"] == network.name}
+    values = (own["cosine"]["mean"], own["cosine"]["q0"], own["distance"]["mean"])
+    summary.append((network.name, *("-" if one is None else f"{one:.4g}" for one in values)))
+  return Found(rows, summary, [], functools.partial(_draw, cosines=drawn))
+
+
+def _gradients(network: Network, samples: np.ndarray, size: int) -> Iterator[np.ndarray]:
+  """Yields the gradient of the mean loss of each mini-batch, as a vector over all parameters that inputs reach."""
+  plan = network.plan
+  answer, features = plan.task.answer, plan.features
+  forward = classifier_function(network.config, answer.head, plan.model.dtype)
+
+  @jax.jit
+  def gradient(params: dict, inputs: dict, targets: dict, key: jax.Array | None) -> jax.Array:
+    def loss(params: dict) -> jax.Array:
+      ids, mask, segments = (inputs[n] for n in ("ids", "attention_mask", "token_type_ids"))
+      output = forward(params, ids, mask, segments, key)
+      return answer.losses(output.logits, targets).sum() / answer.counts(targets).sum()
+
+    return ravel_pytree(jax.grad(loss)(params))[0]
+
+  for number, batch in enumerate(batches(plan, samples, size)):
+    targets = {name: jnp.asarray(one[batch.samples]) for name, one in features.targets.items()}
+    key = None if network.dropout_key is None else jax.random.fold_in(network.dropout_key, number)
+    yield np.asarray(gradient(network.params, network.inputs(batch), targets, key))
+
+
+def _finite(value: float) -> float | None:
+  return float(value) if np.isfinite(value) else None
+
+
+def _draw(figure: Figure, cosines: dict[str, np.ndarray]) -> None:
+  axes = figure.add_subplot()
+  axes.boxplot(list(cosines.values()), tick_labels=list(cosines), whis=(0, 100))
+  axes.set(ylabel="cosine of the gradients of two mini-batches")
