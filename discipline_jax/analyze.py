@@ -109,15 +109,12 @@ def _measure(
   config: ConfigDict, networks: list[Network], run: Workdir, started: float
 ) -> dict[str, Any]:
   """Measures, writes the table and the figure, and returns the result."""
-  directories = {}
-  if networks[0].plan.model.checkpoint is not None and config.model.checkpoint is not None:
-    directories["model.checkpoint"] = networks[0].plan.model.checkpoint
-  run.claim(directories)
   name = config.analysis.measure
   measure = importlib.import_module(f"discipline_jax.measures.{name}").measure
   found: Found = (
     measure(config, networks, run.path) if name == "gradients" else measure(config, networks)
   )
+  run.claim({})  # not before: networks that cannot be compared must not take the folder
   with whole_file(run.path / f"{name}.csv", text=True) as file:
     writer = csv.DictWriter(file, list(found.rows[0]))
     writer.writeheader()

@@ -16,13 +16,13 @@ _BLOCK = 1 << 20  # parameters that are multiplied together
 
 
 def write(
-  path: pathlib.Path, gradients: Iterable[Float32[np.ndarray, " params"]], number: int, size: int
+  path: pathlib.Path, gradients: Iterable, number: int, size: int
 ) -> Float32[np.memmap, "batches params"]:
   """Writes gradients to a file as they come, and returns them as an array that stays on disk.
 
   Args:
     path: the file, which is replaced.
-    gradients: one for each mini-batch, as a vector.
+    gradients: one for each mini-batch, Float32 [params].
     number: how many there are.
     size: parameters of each.
 

@@ -50,8 +50,11 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
     vectors = _gradients(network, train[: number * size], size)
     length = sum(leaf.size for leaf in jax.tree.leaves(network.params))
     bar = progress.bar(vectors, total=number, unit="batch", desc=network.name, disable=None)
-    pairs = gradients.compare_pairs(gradients.products(gradients.write(path, bar, number, length)))
-    path.unlink()
+    try:
+      products = gradients.products(gradients.write(path, bar, number, length))
+    finally:
+      path.unlink(missing_ok=True)
+    pairs = gradients.compare_pairs(products)
     drawn[network.name] = pairs["cosine"]
     rows += [
       {

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
@@ -73,8 +73,8 @@ class Inputs:
   """
 
   samples: Int[np.ndarray, " batch"]
-  symbols: Int[np.ndarray, "batch length"]
-  segments: Int[np.ndarray, "batch length"] | None
+  symbols: Integer[np.ndarray, "batch length"]
+  segments: Integer[np.ndarray, "batch length"] | None
   mask: Bool[np.ndarray, "batch length"]
 
 
@@ -172,7 +172,7 @@ def chosen_samples(config: ConfigDict, plan: Plan) -> Int[np.ndarray, " samples"
   return split[part][: config.analysis.samples]
 
 
-def _plan(config: ConfigDict, checkpoint: str, init: str, download: bool) -> Plan:
+def _plan(config: ConfigDict, checkpoint: str | None, init: str, download: bool) -> Plan:
   own = copy.deepcopy(config)
   own.model.update(checkpoint=checkpoint, init=init)
   own.replicas = 1

@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 from discipline_jax import tasks
 from discipline_jax.corpora.text import find_files
 from discipline_jax.errors import UserError
+from discipline_jax.models.initialise import INITS
 from discipline_jax.models.locate import checkpoint_files, hub_commit, local_directory
 from discipline_jax.tasks.own_table import part_files
 
@@ -74,6 +75,8 @@ def find(
   models = {
     "model.checkpoint": (config.model.checkpoint, weights and config.model.init != "scratch")
   }
+  if config.mode == "analyze":
+    return {**_task_files(config), **_compared(config, weights)}
   if config.mode == "pretrain":
     found = {"corpus.path": _corpus_files(config)}
     models["corpus.vocabulary"] = (config.corpus.vocabulary, False)
@@ -206,6 +209,21 @@ def _task_files(config: ConfigDict) -> Files:
       path.relative_to(folder).as_posix(): path for path in tasks.files(name, folder, task)
     }
   }
+
+
+def _compared(config: ConfigDict, weights: bool) -> Files:
+  """Returns the files of the local networks that an analysis compares, each below its number."""
+  names = config.analysis.models or (config.model.checkpoint,)
+  found = {}
+  for number, given in enumerate(names):
+    init, colon, source = (given or "").partition(":")
+    source = source if colon and init in INITS else given
+    run = pathlib.Path(source or "") / "model"
+    directory = local_directory(source) if source and not run.is_dir() else None
+    files = checkpoint_files(directory, weights=weights and init != "scratch") if directory else []
+    files = sorted(run.iterdir()) if run.is_dir() else files
+    found |= {f"{number}/{file.name}": file for file in files}
+  return {"analysis.models": found}
 
 
 def _token_maps(config: ConfigDict) -> dict[str, pathlib.Path]:
