@@ -2,6 +2,7 @@
 
 import pathlib
 
+from discipline_jax.report.analyses import read_analyses
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.compare import compare
 from discipline_jax.report.curves import read_all
@@ -32,13 +33,16 @@ def make(folder: pathlib.Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     "curves": curve_panels(collected, curves, colours),
     "steps": step_panels(collected),
   }
-  notes = [*collected.notes, *comparisons.notes, *notes]
-  content = Content(collected, comparisons, said, tables, panels, colours, tuple(notes))
+  analyses, left_out = read_analyses(folder)
+  notes = [*collected.notes, *comparisons.notes, *notes, *left_out]
+  content = Content(
+    collected, comparisons, said, tables, panels, colours, tuple(analyses), tuple(notes)
+  )
   files = {
     "runs.csv": collected.rows.to_csv(index=False),
     "comparisons.csv": comparisons.by_task.to_csv(index=False),
     "over_tasks.csv": comparisons.over_tasks.to_csv(index=False),
-    "table.md": markdown(tables, comparisons, said, collected.tree.unfinished, notes),
+    "table.md": markdown(tables, comparisons, said, analyses, collected.tree.unfinished, notes),
     "table.tex": latex(tables),
     "index.html": render(content),
   }

@@ -8,6 +8,7 @@ import jinja2
 import markupsafe
 from matplotlib.colors import to_hex
 
+from discipline_jax.report.analyses import Analysis
 from discipline_jax.report.collect import Collected, link
 from discipline_jax.report.compare import RESAMPLES, Comparisons
 from discipline_jax.report.figures import Panel, inline_svg
@@ -30,6 +31,7 @@ class Content:
     tables: of scores.
     panels: of the figures `bars`, `curves` and `steps`.
     colours: the number of each variant among the curves.
+    analyses: the finished analyses.
     notes: what a reader must know before the numbers, one line each.
   """
 
@@ -39,6 +41,7 @@ class Content:
   tables: Sequence[Table]
   panels: Mapping[str, Sequence[Panel]]
   colours: Mapping[str, int]
+  analyses: tuple[Analysis, ...]
   notes: tuple[str, ...]
 
 
@@ -64,6 +67,7 @@ def render(content: Content) -> str:
     tables=content.tables,
     comparisons=_comparisons(content),
     sentences=content.sentences,
+    analyses=content.analyses,
     resamples=RESAMPLES,
     pictures=pictures,
     switches=[_switch(name, i) for name, i in content.colours.items() if name in shown],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from discipline_jax.report.analyses import Analysis
 from discipline_jax.report.compare import Comparisons
 from discipline_jax.report.tables import Cell, Table
 from discipline_jax.report.tree import Unfinished
@@ -18,10 +19,11 @@ def markdown(
   tables: Sequence[Table],
   comparisons: Comparisons,
   sentences: Sequence[str],
+  analyses: Sequence[Analysis],
   unfinished: Sequence[Unfinished],
   notes: Sequence[str],
 ) -> str:
-  """Returns all tables, the comparisons with scratch in words and in numbers, and what is missing, as Markdown."""
+  """Returns all tables, the comparisons with scratch, the analyses, and what is missing, as Markdown."""
   blocks = ["Scores are times 100: mean ± standard deviation (runs); the best of a column is bold."]
   for table in tables:
     header = ["model", *(f"{task}, {metric}" for task, metric in table.columns)]
@@ -37,6 +39,13 @@ def markdown(
       header, rows = comparison_rows(frame)
       escaped = [list(map(_escaped, row)) for row in rows]
       blocks += [f"## {title}", _markdown_table(header, escaped)]
+  for one in analyses:
+    cells = [list(map(_escaped, row)) for row in one.table]
+    blocks += [
+      f"## {_escaped(one.title)} ({_escaped(one.name)})",
+      _markdown_table(one.table[0], cells[1:]),
+    ]
+    blocks += ["\n".join(f"- {_escaped(note)}" for note in one.notes)] * bool(one.notes)
   missing = [": ".join(filter(None, [one.name, one.state, one.reason])) for one in unfinished]
   if notes or missing:
     blocks += ["## Notes", "\n".join(f"- {_escaped(note)}" for note in (*notes, *missing))]

@@ -304,3 +304,30 @@ def test_many_runs_take_seconds_and_fit_into_a_page(tmp_path):
   page = report.write(tmp_path).page
   assert time.process_time() - started < 20
   assert page.stat().st_size < 500_000
+
+
+def test_analyses_stand_beside_runs(tmp_path):
+  run_folders.finetuned(tmp_path / "run")
+  result = {
+    "mode": "analyze",
+    "measure": "similarity",
+    "task": "dna_splice",
+    "dropout": "off",
+    "summary": [["networks", "cka"], [HOSTILE, "0.9 (0.1)"]],
+    "notes": [HOSTILE],
+  }
+  for name, changes in (("good", {}), ("broken", {"summary": [["a"], [1]]}), ("other", {"notes": 3})):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "result.json").write_text(json.dumps(result | changes))
+  (tmp_path / "good" / "similarity.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
+  (tmp_path / "good" / "similarity.svg").write_text("<svg><script>steal()</script></svg>")
+  page = report.write(tmp_path).page
+  text = page.read_text()
+  assert text.count("data:image/png;base64,") == 1
+  assert "steal()" not in text
+  assert HOSTILE not in text
+  assert "0.9 (0.1)" in text
+  table = page.with_name("table.md").read_text()
+  assert "similarity on dna_splice, dropout off (good)" in table
+  for name in ("broken", "other"):
+    assert f"no result of an analysis, {tmp_path / name / 'result.json'}" in " ".join(table.split())
