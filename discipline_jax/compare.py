@@ -1,20 +1,18 @@
 """Answers whether pre-training helps on a task: trains each init at its best learning rate, beside two baselines."""
 
-import dataclasses
 import pathlib
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import jax
-import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line, report
 from discipline_jax.comparison import verdict
 from discipline_jax.comparison.candidates import candidates, of_baselines, of_run
-from discipline_jax.comparison.schedule import cuts, fitted_grid, whole_grid
-from discipline_jax.comparison.trials import check_fields, make_trial, quality, run_trial
+from discipline_jax.comparison.inits import Trained, init_trial, train_init
+from discipline_jax.comparison.limits import limits
+from discipline_jax.comparison.schedule import fitted_grid, whole_grid
+from discipline_jax.comparison.trials import check_fields, make_trial
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
@@ -25,8 +23,6 @@ from discipline_jax.programs.timing import MIN_SEEDS, Grid
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.sharding import mesh_of
-
-_TRIALS = ".trials"
 
 
 def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
@@ -50,7 +46,7 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
     # How often it is evaluated is decided by the length of an epoch, which only the plan knows.
     fields = {"replicas": 1, "eval.every_steps": config.eval.every_steps or 1}
-    first = _trial(config, settings.inits[0], settings.rates[0], fields)
+    first = init_trial(config, settings.inits[0], settings.rates[0], fields)
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     _check_parts(program.plan)
     if dry_run:
@@ -106,18 +102,13 @@ def _description(config: ConfigDict, program: Finetuning, workdir: pathlib.Path)
   )
 
 
-def _trial(config: ConfigDict, init: str, rate: float, fields: Mapping[str, Any]) -> ConfigDict:
-  """Returns a fine-tuning of an init at a rate."""
-  return make_trial(config, {"model.init": init, "train.learning_rate": float(rate), **fields})
-
-
 def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: float) -> dict:
   """Runs all fine-tunings and the baselines, and returns the result."""
   baselines = fit_baselines(plan)  # first, because what is wrong with the parts shows here
-  trained: dict[str, _Trained] = {}
+  trained: dict[str, Trained] = {}
   tried: dict[str, dict[str, float | None]] = {}
   for init in config.compare.inits:
-    best, tried[init] = _train_init(config, init, grid, run.path)
+    best, tried[init] = train_init(config, init, grid, run.path)
     if best is not None:
       trained[init] = best
   if not trained:
@@ -150,89 +141,7 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
     **verdict.conclude(
       metric,
       candidates(networks, simple, [init for init, one in trained.items() if one.collapsed]),
-      _limits(config, plan, grid, trained, tried),
+      limits(config, plan, grid, trained, tried),
     ),
     "inputs": run.input_digests(),
   }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Trained:
-  """An init after training at its best rate.
-
-  Attributes:
-    init, rate: which.
-    workdir: name of the folder of its run.
-    collapsed: whether a seed of it collapsed.
-  """
-
-  init: str
-  rate: float
-  workdir: str
-  collapsed: bool
-
-
-def _train_init(
-  config: ConfigDict, init: str, grid: Grid, folder: pathlib.Path
-) -> tuple[_Trained | None, dict[str, float | None]]:
-  """Trains an init at each rate with one seed, and at the best rate with all seeds.
-
-  Returns:
-    The trained init, or None if the loss was finite at no rate; and for each rate the validation score of its trial, or
-    None if a loss was not finite.
-  """
-  one_seed = {"replicas": 1, "train.steps": grid.trial_steps, "eval.every_steps": grid.every_steps}
-  all_seeds = {
-    "replicas": grid.seeds,
-    "train.steps": grid.steps,
-    "eval.every_steps": grid.every_steps,
-  }
-  tried: dict[str, float | None] = {}
-  qualities = {}
-  for rate in config.compare.rates:
-    place = folder / _TRIALS / f"{init}_try_{rate:g}"
-    result = run_trial(_trial(config, init, rate, one_seed), place)
-    tried[f"{rate:g}"] = None if result is None else result["validation"]["mean"]
-    if result is not None:
-      qualities[rate] = quality(place, result)
-  for rate in sorted(qualities, key=lambda one: qualities[one], reverse=True):
-    name = f"{init}_{rate:g}"
-    result = run_trial(_trial(config, init, rate, all_seeds), folder / name)
-    if result is not None:
-      return _Trained(init, rate, name, result["collapsed"]), tried
-    tried[f"{rate:g}"] = None
-  return None, tried
-
-
-def _limits(
-  config: ConfigDict,
-  plan: Plan,
-  grid: Grid,
-  trained: Mapping[str, _Trained],
-  tried: Mapping[str, Mapping[str, float | None]],
-) -> list[str]:
-  """Returns what the comparison cannot tell because of what was trained, and on what."""
-  split = plan.splits[0]
-  limits = [
-    "how samples from elsewhere would do: each seed splits the same table at random"
-    if set(plan.features.parts) == {"all"}
-    else "how another split would do: all seeds have the given one"
-  ]
-  if np.array_equal(split["test"], split["validation"]):
-    limits.append(
-      "how good any of them is on samples that chose nothing: there is no test part, so it is the validation part"
-    )
-  limits += [f"what more time would give: {one}" for one in cuts(grid, whole_grid(config, plan))]
-  for edge, where in ((min, "lowest"), (max, "highest")):
-    inits = [one.init for one in trained.values() if one.rate == edge(config.compare.rates)]
-    if inits and len(config.compare.rates) > 1:
-      limits.append(
-        f"whether {'lower' if edge is min else 'higher'} rates are better for {', '.join(inits)}: the {where} of those"
-        " tried was the best on validation"
-      )
-  limits += [
-    f"what {init} can do: its loss was not finite at {'all' if init not in trained else 'some'} of the rates tried"
-    for init, one in tried.items()
-    if None in one.values() or init not in trained
-  ]
-  return limits

@@ -9,6 +9,7 @@ References:
   estimator without bias of Song et al. 2012. Effective rank: Roy, Vetterli 2007.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 
@@ -38,10 +39,11 @@ class CCA:
   @property
   def pwcca(self) -> tuple[float, float]:
     """The mean correlation, weighted by how much of the first, and of the second, representation each one holds."""
-    return tuple(
+    first, second = (
       float(weights @ self.correlations / weights.sum())
       for weights in (self.first_weights, self.second_weights)
     )
+    return first, second
 
   @property
   def mean(self) -> float:
@@ -135,10 +137,10 @@ def similarities(x: Own, y: Own, cross: Cross) -> dict[str, float | None]:
   Args:
     x, y, cross: the sums over both, and over their pairs or, for the null, over random pairs.
   """
-  try:
+  whole: CCA | None = None
+  main: CCA | None = None
+  with contextlib.suppress(ValueError):  # constant features
     whole, main = cca(x, y, cross), cca(x, y, cross, share=_SHARE)
-  except ValueError:  # constant features
-    whole = main = None
   forward, backward = (None, None) if whole is None else whole.pwcca
   return {
     "pwcca": forward,
@@ -169,7 +171,8 @@ def compare(
   sums = Moments([x.shape[1], y.shape[1]], [(0, 1)], seed=seed)
   sums.add([x, y])
   sums.finish()
-  return tuple(similarities(*sums.own, pair[0, 1]) for pair in (sums.cross, sums.null))
+  own, other = sums.own
+  return similarities(own, other, sums.cross[0, 1]), similarities(own, other, sums.null[0, 1])
 
 
 def authors_pwcca(

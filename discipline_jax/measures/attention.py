@@ -51,7 +51,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   for number, batch in enumerate(
     progress.bar(batches(plan, samples, size), total=total, unit="batch", disable=None)
   ):
-    maps = [one(batch, number).attentions for one in run]
+    maps = [one(batch, number).attentions or () for one in run]
     for layer in range(depths[0]):
       for i, j in pairs:
         distances = head_distances(maps[i][layer], maps[j][layer], batch.mask)

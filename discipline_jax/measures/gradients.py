@@ -69,7 +69,9 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
       }
       for name in _NAMES
     ]
-  summary = [("network", "mean cosine", "smallest cosine (gradient confusion)", "mean distance")]
+  summary: list[tuple[str, ...]] = [
+    ("network", "mean cosine", "smallest cosine (gradient confusion)", "mean distance")
+  ]
   for network in networks:
     own = {row["measure"]: row for row in rows if row["network"] == network.name}
     values = (own["cosine"]["mean"], own["cosine"]["q0"], own["distance"]["mean"])

@@ -35,7 +35,8 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   samples = chosen_samples(config, plan)
   rng = np.random.default_rng(config.seed)
   tokens = [int(rng.integers(plan.features.lengths[sample])) for sample in samples]
-  rows, counts = [], {}
+  rows: list[dict] = []
+  counts: dict[tuple[str, str], np.ndarray] = {}
   for network in networks:
     function = _function(network)
     for number, batch in enumerate(
@@ -69,7 +70,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
         histogram, _ = np.histogram(values, _BINS)
         place = (network.name, kind)
         counts[place] = counts.get(place, 0) + histogram
-  summary = [("network", "Jacobian", "mean", "median", "largest")]
+  summary: list[tuple[str, ...]] = [("network", "Jacobian", "mean", "median", "largest")]
   for name, kind in counts:
     own_rows = [row for row in rows if (row["network"], row["kind"]) == (name, kind)]
     summary.append(

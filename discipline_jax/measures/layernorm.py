@@ -1,6 +1,7 @@
 """Measures the spread of what enters the LayerNorms of networks, layer by layer."""
 
 import functools
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   """
   plan = networks[0].plan
   samples = chosen_samples(config, plan)
-  rows = []
+  rows: list[dict[str, Any]] = []
   for network in networks:
     run = run_encoder(network, output_norm_inputs=True)
     spread = Spread(2 * len(network.config.layer_order))

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +126,7 @@ def _cut(given: str) -> tuple[str, str]:
 
 def _short(names: Sequence[str]) -> list[str]:
   """Returns a short name for each network, all different."""
-  short = []
+  short: list[str] = []
   for given in names:
     init, source = _cut(given)
     last = pathlib.PurePath(source).name or source
@@ -145,7 +146,7 @@ def batches(plan: Plan, samples: Int[np.ndarray, " samples"], size: int) -> Iter
     yield Inputs(own, symbols, segments, symbols != PAD)
 
 
-def run_encoder(network: Network, **options: bool) -> Callable[[Inputs, int], EncoderOutput]:
+def run_encoder(network: Network, **options: Any) -> Callable[[Inputs, int], EncoderOutput]:
   """Returns the compiled function of a batch and its number, which dropout depends on, to the encoder's outputs.
 
   Args:

@@ -28,7 +28,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   from sklearn.preprocessing import StandardScaler  # a second, and only this measure needs it
 
   plan = networks[0].plan
-  split = plan.splits[0] | {"train": plan.splits[0]["train"][: config.analysis.samples]}
+  split = dict(plan.splits[0]) | {"train": plan.splits[0]["train"][: config.analysis.samples]}
   metric, rows = plan.task.answer.metric, []
 
   def row(name: str, layer: int | None, model: Baseline) -> dict:

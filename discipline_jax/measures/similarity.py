@@ -116,7 +116,7 @@ class _States:
         batches(plan, samples, size), total=-(-len(samples) // size), unit="batch", disable=None
       )
     ):
-      states = [run(batch, number).hidden_states for run in self._run]
+      states = [run(batch, number).hidden_states or () for run in self._run]
       rows = [np.asarray(states[i][layer], np.float32)[batch.mask] for i, layer in self._places]
       if most is not None:
         rows = [one[: most - count] for one in rows]

@@ -52,8 +52,9 @@ def read_analyses(folder: pathlib.Path) -> tuple[list[Analysis], list[str]]:
 
 
 def _analysis(path: pathlib.Path, name: str, result: Mapping[str, Any]) -> Analysis:
-  table, notes = result.get("summary"), result.get("notes")
-  texts = [result.get(field) for field in ("measure", "task", "dropout")]
+  table: Any = result.get("summary")
+  notes: Any = result.get("notes")
+  texts: list[Any] = [result.get(field) for field in ("measure", "task", "dropout")]
   is_table = (
     isinstance(table, list)
     and len(table) > 1

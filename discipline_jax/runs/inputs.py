@@ -214,7 +214,7 @@ def _task_files(config: ConfigDict) -> Files:
 def _compared(config: ConfigDict, weights: bool) -> Files:
   """Returns the files of the local networks that an analysis compares, each below its number."""
   names = config.analysis.models or (config.model.checkpoint,)
-  found = {}
+  found: dict[str, pathlib.Path] = {}
   for number, given in enumerate(names):
     init, colon, source = (given or "").partition(":")
     source = source if colon and init in INITS else given

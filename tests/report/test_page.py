@@ -316,7 +316,11 @@ def test_analyses_stand_beside_runs(tmp_path):
     "summary": [["networks", "cka"], [HOSTILE, "0.9 (0.1)"]],
     "notes": [HOSTILE],
   }
-  for name, changes in (("good", {}), ("broken", {"summary": [["a"], [1]]}), ("other", {"notes": 3})):
+  for name, changes in (
+    ("good", {}),
+    ("broken", {"summary": [["a"], [1]]}),
+    ("other", {"notes": 3}),
+  ):
     (tmp_path / name).mkdir()
     (tmp_path / name / "result.json").write_text(json.dumps(result | changes))
   (tmp_path / "good" / "similarity.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
