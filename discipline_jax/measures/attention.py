@@ -62,6 +62,11 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
           np.asarray(distances_from_uniform(one[layer], batch.mask)).mean(1).tolist()
         )
   found |= {(network.name, _UNIFORM): own for network, own in zip(networks, uniform, strict=True)}
+  return _found(found, depths[0])
+
+
+def _found(found: dict[tuple[str, str], list], depth: int) -> Found:
+  """Returns the table of the distances of each pair, layer by layer."""
   rows = [
     {
       "first": first,
@@ -80,7 +85,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
       str(layer + 1),
       *(f"{np.mean(own[layer]):.3f} ± {np.std(own[layer]):.3f}" for own in found.values()),
     )
-    for layer in range(depths[0])
+    for layer in range(depth)
   ]
   return Found(rows, summary, [], functools.partial(_draw, rows=rows))
 

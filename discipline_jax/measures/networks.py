@@ -151,12 +151,14 @@ def run_encoder(network: Network, **options: Any) -> Callable[[Inputs, int], Enc
 
   Args:
     network: the network.
-    options: of `Encoder.__call__`: what else is returned.
+    options: of `Encoder.run_layers`: what else is returned.
   """
 
   @jax.jit
   def run(params: dict, inputs: dict, key: jax.Array | None) -> EncoderOutput:
-    return network.encoder(params)(**inputs, dropout_key=key, **options)
+    encoder, mask = network.encoder(params), inputs["attention_mask"]
+    x = encoder.embed(**inputs, dropout_key=key)
+    return encoder.run_layers(x, attention_mask=mask, dropout_key=key, **options)
 
   def of_batch(batch: Inputs, number: int) -> EncoderOutput:
     key = None if network.dropout_key is None else jax.random.fold_in(network.dropout_key, number)

@@ -93,7 +93,6 @@ class Encoder(nnx.Module):
     positions: Int[Array, "batch positions"] | None = None,
     output_hidden_states: bool = False,
     output_attentions: bool = False,
-    output_norm_inputs: bool = False,
   ) -> EncoderOutput:
     """Runs the encoder: `run_layers` on what `embed` returns.
 
@@ -109,7 +108,6 @@ class Encoder(nnx.Module):
         left-to-right model ignores them.
       output_hidden_states: whether to return every layer's output.
       output_attentions: whether to return every layer's attention weights.
-      output_norm_inputs: whether to return the inputs of every layer's LayerNorms.
 
     Raises:
       ValueError: the rows are longer than the model's largest length.
@@ -127,7 +125,6 @@ class Encoder(nnx.Module):
       positions=positions,
       output_hidden_states=output_hidden_states,
       output_attentions=output_attentions,
-      output_norm_inputs=output_norm_inputs,
     )
 
   def embed(
@@ -161,7 +158,12 @@ class Encoder(nnx.Module):
     output_attentions: bool = False,
     output_norm_inputs: bool = False,
   ) -> EncoderOutput:
-    """Runs the layers on the input of the first one, which `embed` returns; see `__call__` for the rest."""
+    """Runs the layers on the input of the first one, which `embed` returns; see `__call__` for the other arguments.
+
+    Args:
+      x: input of the first layer.
+      output_norm_inputs: whether to return the inputs of every layer's LayerNorms.
+    """
     mask = None if attention_mask is None else attention_mask.astype(bool)
     if self.config.is_decoder:
       first_only, positions = False, None  # the summary of a row is its last token

@@ -205,7 +205,12 @@ def test_the_spread_is_that_of_all_values_but_padding(batch):
 
 
 def test_norm_inputs_are_what_layernorm_takes(encoder, batch):
-  output = encoder(**batch, output_norm_inputs=True, output_hidden_states=True)
+  output = encoder.run_layers(
+    encoder.embed(**batch),
+    attention_mask=batch["attention_mask"],
+    output_norm_inputs=True,
+    output_hidden_states=True,
+  )
   assert len(output.norm_inputs) == 2
   for layer, (attended, added), after in zip(
     encoder.encoder.layer, output.norm_inputs, output.hidden_states[1:], strict=True
@@ -233,9 +238,10 @@ def test_norm_inputs_and_hidden_states_are_pytorchs(shared):
     output = theirs(
       input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask), output_hidden_states=True
     )
-  ours = models.load(directory)(
-    jnp.asarray(ids),
-    attention_mask=jnp.asarray(mask),
+  encoder, own_mask = models.load(directory), jnp.asarray(mask)
+  ours = encoder.run_layers(
+    encoder.embed(jnp.asarray(ids), attention_mask=own_mask),
+    attention_mask=own_mask,
     output_norm_inputs=True,
     output_hidden_states=True,
   )
