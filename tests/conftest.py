@@ -88,3 +88,21 @@ def uninterrupted(tmp_path_factory):
   code, stdout, stderr = whole_runs.finish(whole_runs.start(workdir))
   assert code == 0, stderr
   return workdir, stdout, stderr
+
+
+# Files whose tests take longest. They come first, so that at the end no worker is alone with one of them.
+_LONGEST = (
+  "test_analyze",
+  "test_compare",
+  "test_configs",
+  "test_hilbert_cnn",
+  "test_interruptions",
+  "test_pretrain",
+  "test_processes",
+  "test_study",
+  "test_study_processes",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+  items.sort(key=lambda item: item.path.stem not in _LONGEST)

@@ -121,7 +121,13 @@ class _States:
       if most is not None:
         rows = [one[: most - count] for one in rows]
       count += len(rows[0])
-      moments.add(rows)
+      try:
+        moments.add(rows)
+      except ValueError as error:
+        raise UserError(
+          f"{error}: sample {batch.samples[0]} and the next ones; set --config.model.dtype=float32, or leave out the"
+          " network that overflows"
+        ) from None
       for kept, one in zip(self._first, rows, strict=True):
         if sum(map(len, kept)) < _AUTHORS_TOKENS:
           kept.append(one)
