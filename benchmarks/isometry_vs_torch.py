@@ -4,8 +4,8 @@
   python benchmarks/isometry_vs_torch.py --checkpoint=DIR [--length=64] [--output=FILE.json]
 
 PyTorch takes the gradient of one output at a time, as the code of the paper's authors does. Each side runs in a process
-of its own, and they take turns. Prints the largest difference of two singular values, relative to the largest value, and a
-table of seconds for one Jacobian; ratios are of neighbouring blocks.
+of its own, and they take turns. Prints the largest difference of two singular values, relative to the largest value,
+and a table of seconds for one Jacobian; ratios are of neighbouring blocks.
 """
 
 import argparse

@@ -5,6 +5,7 @@ both can be compared side by side, and a checkpoint is loaded without transposin
 runs in the dtype of the input.
 """
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -15,6 +16,8 @@ from jaxtyping import Array, Float, Int, UInt32
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import linear
+
+_NUMBERED = 1 << 32  # elements that can be told apart by 32 bits
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
   "gelu": lambda x: 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5)),
@@ -93,7 +96,7 @@ def dropout(
 
   Args:
     key: one PRNG key, or None for no dropout (evaluation).
-    x: any shape of less than 2^32 elements.
+    x: any shape.
     rate: probability of a zero, exact to 2^-32; static.
   """
   if key is None or rate == 0:
@@ -116,12 +119,21 @@ def hash_bits(key: jax.Array, shape: tuple[int, ...]) -> UInt32[Array, "*shape"]
   gives the same mask.
   """
   low, high = jax.random.key_data(key).astype(jnp.uint32)[-2:]
-  index = jnp.zeros(shape, jnp.uint32)
-  stride = 1
-  for axis in reversed(range(len(shape))):
-    index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(stride)
-    stride *= shape[axis]
+  # The axes whose elements 32 bits can number; those before them, if any, choose a key of their own.
+  first = next(axis for axis in range(len(shape) + 1) if math.prod(shape[axis:]) <= _NUMBERED)
+  index = _index(shape, range(first, len(shape)))
+  if first:
+    high = high ^ _index(shape, range(first)) * jnp.uint32(0x85EBCA6B)  # from MurmurHash3's mixer
   bits = index * jnp.uint32(0x9E3779B9) + low
   bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
   bits = (bits ^ (bits >> 15) ^ high) * jnp.uint32(0x846CA68B)
   return bits ^ (bits >> 16)
+
+
+def _index(shape: tuple[int, ...], axes: range) -> UInt32[Array, "*shape"]:
+  """Returns the number of each element among those that differ in `axes` alone."""
+  index, stride = jnp.zeros(shape, jnp.uint32), 1
+  for axis in reversed(axes):
+    index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(stride)
+    stride *= shape[axis]
+  return index

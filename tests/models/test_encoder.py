@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 from discipline_jax import models
+from discipline_jax.models import layers
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.models.layers import dropout, hash_bits
@@ -203,6 +204,20 @@ class TestDropout:
     expected = counts.sum() / 64
     assert ((counts - expected) ** 2 / expected).sum() < 63 + 5 * (2 * 63) ** 0.5
 
+  def test_more_elements_than_32_bits_number(self, monkeypatch):
+    """With 2^32 set to 33 x 47, each of 64 rows would repeat the first one."""
+    key = jax.random.key(1)
+    plain = np.asarray(hash_bits(key, self.shape))
+    monkeypatch.setattr(layers, "_NUMBERED", 33 * 47)
+    bits = np.asarray(hash_bits(key, self.shape))
+    np.testing.assert_array_equal(bits[0], plain[0])
+    assert len(np.unique(bits)) > 0.999 * bits.size, "no bits come again"
+    deviation = 0.5 / bits.size**0.5
+    for bit in range(32):
+      plane = (bits >> bit) & 1
+      assert abs(plane.mean() - 0.5) < 5 * deviation, bit
+      assert abs((plane[1:] == plane[:-1]).mean() - 0.5) < 6 * deviation, bit
+
   def test_backward_uses_the_forward_mask(self):
     x = jnp.ones((5, 7))
     key = jax.random.key(3)
@@ -219,5 +234,5 @@ def test_albert_alone_drops_nothing_after_the_feed_forward_network(family, drops
   config = dataclasses.replace(CONFIG, model_type=family, hidden_dropout_prob=0.5)
   end = models.Encoder(config, rngs=nnx.Rngs(0)).encoder.layer[0].output
   x, residual = jnp.ones((1, 2, CONFIG.intermediate_size)), jnp.zeros((1, 2, CONFIG.hidden_size))
-  trained, evaluated = end(x, residual, jax.random.key(1)), end(x, residual, None)
+  trained, evaluated = (end.add(x, residual, key) for key in (jax.random.key(1), None))
   assert np.array_equal(trained, evaluated) != drops
