@@ -22,6 +22,7 @@ from discipline_jax.training.batches import Batches
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.samples import Batch, Samples, outputs_of, sample_loss
 from discipline_jax.training.sharding import (
+  check_tensor,
   num_shards,
   place,
   platform_of,
@@ -52,6 +53,7 @@ class Finetuning:
 
   def __init__(self, plan: Plan, mesh: Mesh):
     config = plan.config
+    check_tensor(mesh, plan.model.config)
     self.plan, self.mesh = plan, mesh
     self.groups = replica_groups(len(plan.seeds), platform_of(mesh))
     self.num_steps = plan.num_steps

@@ -32,7 +32,14 @@ from discipline_jax.training.objectives import (
   pretraining_loss,
 )
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
-from discipline_jax.training.sharding import BATCH, place, platform_of, put, state_shardings
+from discipline_jax.training.sharding import (
+  BATCH,
+  check_tensor,
+  place,
+  platform_of,
+  put,
+  state_shardings,
+)
 from discipline_jax.training.state import TrainState
 from discipline_jax.training.update import make_eval_step, make_train_step
 
@@ -55,6 +62,7 @@ class Pretraining:
     self.config, self.mesh = config, mesh
     self._prepared = prepared
     self._checkpoint, self.model_config = model_parts(config, prepared.vocabulary)
+    check_tensor(mesh, self.model_config)
     self.num_steps = config.train.steps
     self.phases = phases(config)
     kind = config.objective.kind

@@ -1,5 +1,6 @@
 """Builds the mesh (data, fsdp, tensor), and decides where on it each array of a training state lies."""
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -8,6 +9,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.platform import Platform
 
 AXES = ("data", "fsdp", "tensor")
@@ -45,6 +48,20 @@ def make_mesh(
 def mesh_of(config: ConfigDict) -> Mesh:
   """Makes the mesh of `config.mesh` over all devices."""
   return make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+
+
+def check_tensor(mesh: Mesh, config: ClassifierConfig) -> None:
+  """Raises UserError if the mesh cuts a model's layers into parts that are not whole heads."""
+  tensor = mesh.shape["tensor"]
+  if tensor == 1 or not isinstance(config, ModelConfig):
+    return
+  both = math.gcd(config.num_attention_heads, config.intermediate_size)
+  if both % tensor:
+    fitting = ", ".join(str(size) for size in range(1, both + 1) if both % size == 0)
+    raise UserError(
+      f"mesh.tensor = {tensor} does not divide the {config.num_attention_heads} heads and the"
+      f" {config.intermediate_size} units of the model's layers; set --config.mesh.tensor to one of: {fitting}"
+    )
 
 
 def platform_of(mesh: Mesh) -> Platform:

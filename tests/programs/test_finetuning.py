@@ -103,6 +103,11 @@ def test_eight_devices_give_the_losses_of_one(plain, mesh):
   assert weight.addressable_shards[0].data.shape == (1, 32 // mesh[2], 32 // mesh[1])
 
 
+def test_a_mesh_that_cuts_heads_is_refused():
+  with pytest.raises(UserError, match="to one of: 1, 2$"):
+    run(config((1, 1, 4)), num_devices=4)
+
+
 def test_eight_devices_drop_the_units_that_one_drops():
   """The mask of an element depends on its place in the whole array, wherever that lies."""
   losses = []
