@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
-from discipline_jax import modes
+from discipline_jax import defaults, modes
 from discipline_jax.analyze import MEASURES, analyze
 from discipline_jax.errors import UserError
 from discipline_jax.measures import networks
+from tests.finished_runs import write_finished_run
 from tests.testdata import small_files
 
 
@@ -136,19 +137,20 @@ def test_dry_run_writes_nothing(model, tmp_path, capsys):
   assert "scratch letters" in capsys.readouterr().out
 
 
-def test_a_finished_run_is_a_network(model, uninterrupted, tmp_path):
+def test_a_finished_run_is_a_network(model, tmp_path):
   """The workdir of a fine-tuning stands for its trained weights."""
-  workdir, _, _ = uninterrupted
-  fields = json.loads((workdir / "config.json").read_text())
-  own = config(model, "layernorm", (str(workdir),))
-  own.task.update(fields["task"])
-  if fields["model"]["checkpoint"] is None:
-    own.model.checkpoint = None
-    with own.ignore_type():
-      own.model.config.update(fields["model"]["config"])
-  rows, result = run(tmp_path, own)
-  assert result["models"] == [workdir.name]
-  assert all(float(row["std"]) > 0 for row in rows)
+  trained = defaults.finetune()
+  trained.task.name = "dna_planted"
+  trained.model.checkpoint = str(model)
+  trained.token_map.kind = "random"
+  write_finished_run(tmp_path / "trained", trained)
+  rows, result = run(tmp_path, config(model, "layernorm", (str(model), str(tmp_path / "trained"))))
+  assert result["models"] == ["letters", "trained"]
+  spreads = {row["network"]: float(row["std"]) for row in rows if row["half"] == "attention"}
+  assert spreads["trained"] != pytest.approx(spreads["letters"], rel=1e-3)
+  mistaken = config(model, "layernorm", (f"scratch:{tmp_path / 'trained'}",))
+  with pytest.raises(UserError, match="workdir of a fine-tuning"):
+    analyze(mistaken, tmp_path / "other")
 
 
 @pytest.mark.parametrize(
