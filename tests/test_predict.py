@@ -13,6 +13,7 @@ import pytest
 import tokenizers
 from scipy.special import softmax
 
+from discipline_jax import defaults
 from discipline_jax.main import main
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
@@ -20,7 +21,8 @@ from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs.saved import read_model
 from discipline_jax.training.sharding import mesh_of
-from tests.testdata.small_files import write_data, write_model
+from tests.finished_runs import write_finished_run
+from tests.testdata.small_files import write_data, write_model, write_weights
 from tests.whole_runs import CONFIG, one_device
 
 
@@ -250,3 +252,25 @@ def test_wrong_pairs_are_one_line(name, content, column, message, pairs, tmp_pat
   assert run_pairs(pairs, table, f"--config.task.sequence_column={column}") == 2
   assert message.replace("{}", str(table)) in capsys.readouterr().err.splitlines()[-1]
   assert list(tmp_path.iterdir()) == [table]
+
+
+def test_a_run_and_its_checkpoint_that_were_moved_together(tmp_path, capsys):
+  """As those of a study are."""
+  before = tmp_path / "before"
+  write_weights(before / "model")
+  config = defaults.finetune()
+  config.task.name = "dna_planted"
+  config.model.checkpoint = str(before / "model")
+  config.token_map.kind = "random"
+  write_finished_run(before / "run", config)
+  before.rename(tmp_path / "after")
+  table = tmp_path / "new.csv"
+  table.write_text("sequence\nACGT\n")
+  arguments = [
+    *("main", "--config=custom", "--config.mode=predict", f"--config.task.path={table}"),
+    *(f"--workdir={tmp_path / 'after' / 'run'}", f"--config.predict.output={tmp_path / 'out.csv'}"),
+  ]
+  assert main(arguments) == 0, capsys.readouterr().err
+  (tmp_path / "after" / "model").rename(tmp_path / "elsewhere")
+  assert main(arguments) == 2
+  assert str(before / "model") in capsys.readouterr().err

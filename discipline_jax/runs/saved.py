@@ -20,6 +20,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
+from discipline_jax.models.locate import local_directory
 from discipline_jax.tasks.base import Task
 
 
@@ -147,6 +148,16 @@ def write_model(
     file.write(json.dumps(description) + "\n")
 
 
+def _moved(checkpoint: str, workdir: pathlib.Path) -> str:
+  """Returns where a local checkpoint is: beside the run, if both were moved together, as the runs of a study are."""
+  place, at, step = checkpoint.rpartition("@")
+  if not at:
+    place, step = step, ""
+  beside = workdir.parent / pathlib.PurePath(place).name
+  is_gone = local_directory(checkpoint) is None
+  return f"{beside}{at}{step}" if is_gone and local_directory(f"{beside}{at}{step}") else checkpoint
+
+
 def read_model(workdir: pathlib.Path) -> Saved:
   """Reads what `write_model` wrote; raises UserError if the run is not finished."""
   try:
@@ -162,6 +173,8 @@ def read_model(workdir: pathlib.Path) -> Saved:
   if result.get("commit") is not None:  # the hub's main branch may have moved since
     config.model.checkpoint = config.model.checkpoint.partition("@")[0]
     config.model.revision = result["commit"]
+  elif config.model.checkpoint is not None:
+    config.model.checkpoint = _moved(config.model.checkpoint, workdir)
   inputs = Inputs(
     description["max_length"],
     np.array(description["lengths"], np.int32),
