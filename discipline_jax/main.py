@@ -14,10 +14,11 @@ import jax
 from absl import flags, logging
 from ml_collections import config_flags
 
-from discipline_jax import command_line, defaults
+from discipline_jax import command_line, defaults, launchers
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
 
+_HEARTBEAT = 30  # seconds until the death of another process ends this one
 _TRAINING = (
   "raise train.grad_accumulation, lower train.batch_size or eval.batch_size, or set model.dtype=bfloat16 (in"
   " pre-training also remat=True); a run that has begun cannot change them, so give another --workdir"
@@ -66,11 +67,13 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def _prepare_jax(cache_dir: str) -> None:
-  """Keeps compiled programs, so that a second start does not compile; joins the other processes of a pod."""
+  """Keeps compiled programs, so that a second start does not compile; joins the other processes of a run."""
   jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(cache_dir).expanduser() / "xla"))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   address = os.environ.get("JAX_COORDINATOR_ADDRESS")
   if not address:
+    if launchers.is_one_of_several():
+      jax.distributed.initialize(heartbeat_timeout_seconds=_HEARTBEAT)
     return
   try:
     processes, number = (int(os.environ[name]) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"))
@@ -78,7 +81,7 @@ def _prepare_jax(cache_dir: str) -> None:
     raise UserError(
       "JAX_COORDINATOR_ADDRESS is set without integers in JAX_NUM_PROCESSES and JAX_PROCESS_ID; set all three, or none"
     ) from None
-  jax.distributed.initialize(address, processes, number)
+  jax.distributed.initialize(address, processes, number, heartbeat_timeout_seconds=_HEARTBEAT)
 
 
 if __name__ == "__main__":

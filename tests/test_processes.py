@@ -15,7 +15,7 @@ def losses(workdir):
 
 
 def test_two_processes_train_as_one(uninterrupted, tmp_path):
-  ended = [finish(process) for process in start_two(SMALL, tmp_path / "run")]
+  ended = [finish(process) for process in start_two(SMALL, tmp_path / "run", by_slurm=True)]
   assert [code for code, _, _ in ended] == [0, 0], ended
   assert "validation" in ended[0][1]
   assert "validation" not in ended[1][1], "the second process prints what the first does"

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("streams", "letters", "metrics", "exit_codes"),
+  ("streams", "letters", "metrics", "exit_codes", "launchers"),
   ("files",),
   ("report",),
   ("models",),

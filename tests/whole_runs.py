@@ -59,23 +59,34 @@ def start_config(
   )
 
 
-def start_two(config: pathlib.Path, workdir: pathlib.Path) -> list[subprocess.Popen]:
-  """Starts one run over two processes, as on a pod."""
-  with socket.socket() as free:
-    free.bind(("localhost", 0))
-    port = free.getsockname()[1]
-  return [
-    start_config(
-      config,
-      workdir,
-      environment={
-        "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
-        "JAX_NUM_PROCESSES": "2",
-        "JAX_PROCESS_ID": str(number),
-      },
-    )
+def start_two(
+  config: pathlib.Path, workdir: pathlib.Path, *, by_slurm: bool = False
+) -> list[subprocess.Popen]:
+  """Starts one run over two processes, as on a pod; `by_slurm` with the variables that `srun` sets."""
+  address = f"localhost:{_free_port()}"
+  environments = [
+    {
+      "SLURM_JOB_ID": str(os.getpid()),  # JAX takes the port 61440 + this % 4096
+      "SLURM_STEP_NODELIST": "localhost",
+      "SLURM_NTASKS": "2",
+      "SLURM_PROCID": str(number),
+      "SLURM_LOCALID": str(number),
+    }
+    if by_slurm
+    else {
+      "JAX_COORDINATOR_ADDRESS": address,
+      "JAX_NUM_PROCESSES": "2",
+      "JAX_PROCESS_ID": str(number),
+    }
     for number in range(2)
   ]
+  return [start_config(config, workdir, environment=one) for one in environments]
+
+
+def _free_port() -> int:
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    return free.getsockname()[1]
 
 
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
