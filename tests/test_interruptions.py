@@ -13,6 +13,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from discipline_jax.main import main
+from discipline_jax.training.sharding import AXES
 from discipline_jax.training.signals import Signals
 from tests.whole_runs import CONFIG, finish, last_step, one_device, start, wait_for_step
 
@@ -77,7 +78,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, capsys):
 def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   uninterrupted, tmp_path, capsys, monkeypatch, caplog
 ):
-  """Stops at step 15 in this process, on eight virtual devices, spoils that checkpoint, and goes on from step 14."""
+  """Stops at step 15 on eight virtual devices, spoils that checkpoint, and goes on from step 14 on another mesh."""
   arguments = ["main", CONFIG, f"--workdir={tmp_path / 'run'}"]
   calls = itertools.count(1)
   with monkeypatch.context() as patch:
@@ -87,7 +88,7 @@ def test_going_on_over_eight_devices_and_past_a_broken_checkpoint(
   for path in (tmp_path / "run" / "checkpoints" / "15").rglob("*"):
     if path.is_file():
       path.write_bytes(b"")
-  assert main(arguments) == 0
+  assert main([*arguments, *(f"--config.mesh.{axis}=2" for axis in AXES)]) == 0
   assert "The checkpoint of step 15 cannot be read" in caplog.text
   assert "Resuming from step 14" in caplog.text
   result, expected = (

@@ -14,7 +14,8 @@ from ml_collections import ConfigDict
 
 from discipline_jax import modes
 
-# Fields that change no result: places, how often something is written, and what other modes read from a config.
+# Fields that change no result but by rounding: places, how often something is written, what other modes read from a
+# config, and the mesh, on which a run may continue that began on another one.
 _IRRELEVANT = (
   "data_dir",
   "cache_dir",
@@ -23,6 +24,9 @@ _IRRELEVANT = (
   "predict.output",
   "predict.keep_columns",
   "export.output",
+  "mesh.data",
+  "mesh.fsdp",
+  "mesh.tensor",
 )
 
 
