@@ -4,6 +4,7 @@ Without dropout, and if the caller does not need the weights, a GPU can use one 
 write the weights to memory. `attend` chooses.
 """
 
+import dataclasses
 from typing import Literal
 
 import jax
@@ -14,15 +15,62 @@ from discipline_jax.models.layers import dropout
 from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import matmul, transpose
 
-# True or 1 for tokens, False or 0 for padding.
-AttentionMask = Bool[Array, "batch length"] | Int[Array, "batch length"]
+# True or 1 for tokens, False or 0 for padding; or the number of tokens of each row, all padding at its end.
+AttentionMask = Bool[Array, "batch length"] | Int[Array, "batch length"] | Int[Array, " batch"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Visible:
+  """Which keys each query may see.
+
+  Attributes:
+    allowed: Bool [#batch, 1, #queries, length], False if the query must not see the key (padding, or a later position
+      in a left-to-right model); None if it may see all.
+    lengths: Int32 [batch], the number of keys of each row that are no padding, if all padding is at the end; None if
+      there is none, or it may be anywhere.
+    is_padded: whether there may be padding; static.
+    is_causal: whether later positions are hidden; static.
+  """
+
+  allowed: jax.Array | None
+  lengths: jax.Array | None
+  is_padded: bool = dataclasses.field(metadata={"static": True})
+  is_causal: bool = dataclasses.field(metadata={"static": True})
+
+  @classmethod
+  def of(cls, attention_mask: AttentionMask | None, length: int, *, is_causal: bool) -> "Visible":
+    """Makes it from the mask of an encoder's inputs, for rows of `length` positions."""
+    mask = token_mask(attention_mask, length)
+    allowed = None if mask is None else mask[:, None, None, :]
+    if is_causal:
+      before = jnp.tri(length, dtype=bool)[None, None]
+      allowed = before if allowed is None else before & allowed
+    is_prefix = attention_mask is not None and attention_mask.ndim == 1
+    return cls(allowed, attention_mask if is_prefix else None, mask is not None, is_causal)
+
+  @property
+  def fits_kernel(self) -> bool:
+    """Whether a fused kernel can hide what must be hidden, without an array of all queries and keys."""
+    return not self.is_padded or self.lengths is not None
+
+
+def token_mask(
+  attention_mask: AttentionMask | None, length: int
+) -> Bool[Array, "batch length"] | None:
+  """Returns the mask of an encoder's inputs in its long form; None if there is no padding."""
+  if attention_mask is None:
+    return None
+  if attention_mask.ndim == 1:
+    return jnp.arange(length)[None] < attention_mask[:, None]
+  return attention_mask.astype(bool)
 
 
 def attend(
   query: Float[Array, "batch queries hidden"],
   key: Float[Array, "batch length hidden"],
   value: Float[Array, "batch length hidden"],
-  allowed: Bool[Array, "#batch 1 #queries length"] | None,
+  visible: Visible,
   *,
   num_heads: int,
   platform: Platform,
@@ -34,7 +82,7 @@ def attend(
 
   Args:
     query, key, value: projections of all heads side by side; hidden = num_heads * head size.
-    allowed: False if the query must not see the key (padding, or a later position in a left-to-right model).
+    visible: which keys each query may see.
     num_heads: number of heads; static.
     platform: platform that the program is compiled for; static.
     dropout_key: one PRNG key, or None for no dropout.
@@ -47,9 +95,10 @@ def attend(
   if (
     dropout_rate == 0
     and not need_weights
+    and visible.fits_kernel
     and _has_kernel(platform, query.dtype, query.shape, num_heads)
   ):
-    return _fused(query, key, value, allowed, num_heads, "cudnn"), None
+    return _fused(query, key, value, visible, num_heads, "cudnn"), None
 
   def heads(x):
     return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)
@@ -57,9 +106,9 @@ def attend(
   query, key, value = heads(query), heads(key), heads(value)
   scores = matmul(query * query.shape[-1] ** -0.5, transpose(key), platform)
   scores = scores.astype(jnp.float32)
-  if allowed is not None:
+  if visible.allowed is not None:
     # A finite number instead of -inf: a row of padding alone gets equal weights, not NaN.
-    scores = jnp.where(allowed, scores, jnp.finfo(jnp.float32).min)
+    scores = jnp.where(visible.allowed, scores, jnp.finfo(jnp.float32).min)
   weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
   context = matmul(dropout(dropout_key, weights, dropout_rate), value, platform)
   context = context.transpose(0, 2, 1, 3)
@@ -82,21 +131,36 @@ def _fused(
   query: jax.Array,
   key: jax.Array,
   value: jax.Array,
-  allowed: jax.Array | None,
+  visible: Visible,
   num_heads: int,
   implementation: Literal["cudnn", "xla"],
 ) -> jax.Array:
   """Returns the context of all heads, computed by `jax.nn.dot_product_attention`."""
 
+  # cuDNN trains with even numbers of queries and keys alone.
+  is_odd = (query.shape[1] | key.shape[1]) % 2 == 1
+
   def heads(x: jax.Array) -> jax.Array:
+    x = jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0)))
     return x.reshape(*x.shape[:2], num_heads, -1)
 
-  mask = None
-  if allowed is not None:
-    # The kernel gives NaN for a query that sees no key, so such a query sees all keys.
-    allowed = allowed | ~allowed.any(-1, keepdims=True)
-    mask = jnp.broadcast_to(allowed, (len(query), 1, query.shape[1], key.shape[1]))
+  # As lengths and not as a mask, which cuDNN takes for a bias: it would write the bias's gradient, and cannot take one
+  # over replicas.
+  lengths: dict[str, jax.Array] = {}
+  if visible.lengths is not None or is_odd:
+    # Both are made of an input, because under `vmap` they must have the axis of the replicas.
+    none = 0 * query[:, 0, 0].astype(jnp.int32)
+    real = none + key.shape[1] if visible.lengths is None else visible.lengths.astype(jnp.int32)
+    lengths = {
+      "key_value_seq_lengths": none + jnp.maximum(1, real),  # it gives NaN for a query without keys
+      "query_seq_lengths": none + query.shape[1],
+    }
   context = jax.nn.dot_product_attention(
-    heads(query), heads(key), heads(value), mask=mask, implementation=implementation
+    heads(query),
+    heads(key),
+    heads(value),
+    is_causal=visible.is_causal,
+    implementation=implementation,
+    **lengths,
   )
-  return context.reshape(query.shape)
+  return context[:, : query.shape[1]].reshape(query.shape)

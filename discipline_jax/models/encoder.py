@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from discipline_jax.models.attention import AttentionMask
+from discipline_jax.models.attention import AttentionMask, Visible, token_mask
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.embeddings import Embeddings
 from discipline_jax.models.encoder_layer import Layer
@@ -98,8 +98,9 @@ class Encoder(nnx.Module):
 
     Args:
       ids: token ids, which are rows of the word-embedding table.
-      attention_mask: 1 or True for tokens, 0 or False for padding; None means no padding. RoBERTa's positions count
-        the tokens in the mask (in transformers, the tokens that are not `pad_token_id`).
+      attention_mask: 1 or True for tokens, 0 or False for padding; or [batch], the number of tokens of each row, if all
+        padding is at the end, which cuDNN's kernel needs; None means no padding. RoBERTa's positions count the tokens
+        in the mask (in transformers, the tokens that are not `pad_token_id`).
       token_type_ids: segment of each token; None means segment 0. A model with one segment ignores it.
       dropout_key: one PRNG key; None turns dropout off.
       first_only: whether the last layer computes only the first position, which is all that a classifier reads. It
@@ -142,7 +143,7 @@ class Encoder(nnx.Module):
       )
     if token_type_ids is None or self.config.type_vocab_size == 1:
       token_type_ids = jnp.zeros_like(ids)
-    mask = None if attention_mask is None else attention_mask.astype(bool)
+    mask = token_mask(attention_mask, ids.shape[1])
     x = self.embeddings(ids, token_type_ids, mask, self._keys(dropout_key)[0]).astype(self.dtype)
     return self.encoder.project(x)
 
@@ -164,10 +165,11 @@ class Encoder(nnx.Module):
       x: input of the first layer.
       output_norm_inputs: whether to return the inputs of every layer's LayerNorms.
     """
-    mask = None if attention_mask is None else attention_mask.astype(bool)
+    mask = token_mask(attention_mask, x.shape[1])
     if self.config.is_decoder:
       first_only, positions = False, None  # the summary of a row is its last token
-    allowed, order = self._allowed(x.shape[1], mask), self.config.layer_order
+    visible = Visible.of(attention_mask, x.shape[1], is_causal=self.config.is_decoder)
+    order = self.config.layer_order
     run: Callable = partial(
       Layer.__call__, need_weights=output_attentions, need_norm_inputs=output_norm_inputs
     )
@@ -176,7 +178,7 @@ class Encoder(nnx.Module):
     for layer, key in zip(order, self._keys(dropout_key)[1:], strict=True):
       is_last = len(hidden_states) == len(order)
       queries = _chosen(x, first_only, positions) if is_last else x
-      x, weights, inputs = run(self.encoder.layer[layer], x, queries, allowed, key)
+      x, weights, inputs = run(self.encoder.layer[layer], x, queries, visible, key)
       hidden_states.append(x)
       attentions.append(weights)
       norm_inputs.append(inputs)
@@ -191,16 +193,6 @@ class Encoder(nnx.Module):
   def _keys(self, dropout_key: jax.Array | None) -> list:
     """Returns the dropout key of the embeddings, and then of each layer."""
     return split_key(dropout_key, len(self.config.layer_order) + 1)
-
-  def _allowed(
-    self, length: int, mask: Bool[Array, "batch length"] | None
-  ) -> Bool[Array, "#batch 1 #queries length"] | None:
-    """Returns which keys each query may see, or None if it may see all of them."""
-    allowed = None if mask is None else mask[:, None, None, :]
-    if not self.config.is_decoder:
-      return allowed
-    before = jnp.tri(length, dtype=bool)[None, None]
-    return before if allowed is None else before & allowed
 
   def _summary(self, x: jax.Array, mask: jax.Array | None) -> Float[Array, "batch hidden"]:
     """Returns the vector of the token that represents a row: the first, or in a left-to-right model the last."""

@@ -4,9 +4,9 @@ from functools import partial
 
 import jax
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from discipline_jax.models.attention import attend
+from discipline_jax.models.attention import Visible, attend
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.embeddings import layer_norm
 from discipline_jax.models.key_stream import Rngs
@@ -31,14 +31,14 @@ class Layer(nnx.Module):
     self,
     x: Float[Array, "batch length hidden"],
     queries: Float[Array, "batch queries hidden"],
-    allowed: Bool[Array, "#batch 1 #queries length"] | None,
+    visible: Visible,
     key: jax.Array | None,
     *,
     need_weights: bool = False,
     need_norm_inputs: bool = False,
   ) -> tuple[jax.Array, jax.Array | None, tuple[jax.Array, jax.Array] | None]:
     weights_key, attention_key, output_key = split_key(key, 3)
-    context, weights = self.attention.self(x, queries, allowed, weights_key, need_weights)
+    context, weights = self.attention.self(x, queries, visible, weights_key, need_weights)
     attended = self.attention.output.add(context, queries, attention_key)
     x = self.attention.output.LayerNorm(attended)
     added = self.output.add(self.intermediate(x), x, output_key)
@@ -73,7 +73,7 @@ class SelfAttention(nnx.Module):
     self,
     x: jax.Array,
     queries: jax.Array,
-    allowed: jax.Array | None,
+    visible: Visible,
     key: jax.Array | None,
     need_weights: bool,
   ) -> tuple[
@@ -83,7 +83,7 @@ class SelfAttention(nnx.Module):
       self.query(queries),
       self.key(x),
       self.value(x),
-      allowed,
+      visible,
       num_heads=self.num_heads,
       platform=self.platform,
       dropout_key=key,

@@ -75,7 +75,7 @@ def classifier_function(
     model = with_params(params)
     logits = model(
       ids,
-      attention_mask=attention_mask,
+      attention_mask=attention_mask if isinstance(model, HilbertCNN) else _lengths(attention_mask),
       token_type_ids=token_type_ids,
       dropout_key=dropout_key,
     )
@@ -106,7 +106,7 @@ def pretraining_function(
   ) -> PretrainingOutput:
     return with_params(params)(
       ids,
-      attention_mask=attention_mask,
+      attention_mask=_lengths(attention_mask),
       token_type_ids=token_type_ids,
       dropout_key=dropout_key,
       positions=positions,
@@ -124,6 +124,11 @@ def encoder_function(
   """Returns a function from the parameters of a model with a head to its encoder; see `classifier_function`."""
   with_params = _model_of(config, head, dtype, platform)
   return lambda params: encoder_of(with_params(params))
+
+
+def _lengths(attention_mask: jax.Array) -> jax.Array:
+  """Returns the number of tokens of each row: the inputs of tasks and corpora have all padding at the end."""
+  return attention_mask.sum(-1, dtype=jnp.int32)
 
 
 def _model_of(

@@ -229,12 +229,13 @@ class ChoiceClassifier(nnx.Module):
     *,
     attention_mask: Bool[Array, "batch choices length"]
     | Int[Array, "batch choices length"]
+    | Int[Array, "batch choices"]
     | None = None,
     token_type_ids: Int[Array, "batch choices length"] | None = None,
     dropout_key: jax.Array | None = None,
   ) -> Float[Array, "batch choices"]:
     def flat(x: jax.Array) -> jax.Array:
-      return x.reshape(-1, x.shape[-1])
+      return x.reshape(-1, *x.shape[2:])
 
     encoder_key, head_key = split_key(dropout_key, 2)
     output = self.base_model(

@@ -6,25 +6,27 @@ import numpy as np
 import pytest
 
 from discipline_jax.models import attention
-from discipline_jax.models.attention import _fused, _has_kernel, attend
+from discipline_jax.models.attention import Visible, _fused, _has_kernel, attend
 from discipline_jax.models.platform import Platform
 
 CPU = Platform("cpu")
 
 
-def inputs(dtype=jnp.float32):
+LENGTHS = jnp.array([10, 4, 1])
+
+
+def inputs(lengths=LENGTHS, *, is_causal=False, length=10):
   rng = np.random.default_rng(0)
-  query, key, value = (jnp.array(rng.normal(size=(3, 10, 16)), dtype) for _ in range(3))
-  allowed = (np.arange(10)[None] < np.array([10, 4, 1])[:, None])[:, None, None, :]
-  return query, key, value, jnp.array(allowed)
+  query, key, value = (jnp.array(rng.normal(size=(3, length, 16)), jnp.float32) for _ in range(3))
+  return query, key, value, Visible.of(lengths, length, is_causal=is_causal)
 
 
-def plain(query, key, value, allowed, **options):
+def plain(query, key, value, visible, **options):
   return attend(
     query,
     key,
     value,
-    allowed,
+    visible,
     num_heads=4,
     platform=CPU,
     dropout_key=None,
@@ -33,23 +35,35 @@ def plain(query, key, value, allowed, **options):
   )
 
 
-@pytest.mark.parametrize("masked", [True, False])
-def test_the_same_values_and_gradients(masked):
-  query, key, value, allowed = inputs()
-  allowed = allowed if masked else None
+@pytest.mark.parametrize("length", [10, 11], ids=["even", "odd"])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("lengths", [LENGTHS, None], ids=["padded", "whole"])
+def test_the_same_values_and_gradients(lengths, is_causal, length):
+  query, key, value, visible = inputs(lengths, is_causal=is_causal, length=length)
 
   def of(function):
     loss = jax.value_and_grad(lambda *qkv: jnp.sin(function(*qkv)).sum(), (0, 1, 2))
     return jax.jit(loss)(query, key, value)
 
-  ours = of(lambda q, k, v: plain(q, k, v, allowed)[0])
-  theirs = of(lambda q, k, v: _fused(q, k, v, allowed, 4, "xla"))
+  ours = of(lambda q, k, v: plain(q, k, v, visible)[0])
+  theirs = of(lambda q, k, v: _fused(q, k, v, visible, 4, "xla"))
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
 
 
 def test_a_row_without_tokens_is_finite():
-  query, key, value, allowed = inputs()
-  assert jnp.isfinite(_fused(query, key, value, jnp.zeros_like(allowed), 4, "xla")).all()
+  *qkv, visible = inputs(jnp.zeros(3, jnp.int32))
+  assert jnp.isfinite(_fused(*qkv, visible, 4, "xla")).all()
+  assert jnp.isfinite(plain(*qkv, visible)[0]).all()
+
+
+def test_lengths_and_a_mask_hide_the_same():
+  mask = jnp.arange(10)[None] < LENGTHS[:, None]
+  for given in (mask, mask.astype(jnp.int32)):
+    ours, theirs = (Visible.of(one, 10, is_causal=True) for one in (LENGTHS, given))
+    np.testing.assert_array_equal(ours.allowed, theirs.allowed)
+    assert ours.fits_kernel
+    assert not theirs.fits_kernel, "padding may be anywhere"
+  assert Visible.of(None, 10, is_causal=True).fits_kernel
 
 
 def test_weights_are_returned_only_if_they_are_needed():
@@ -90,6 +104,9 @@ def test_the_kernel_is_used_only_without_dropout_and_weights(monkeypatch):
     dropout_rate=0.1,
     need_weights=False,
   )
+  assert taken == []
+  mask = jnp.arange(10)[None] < LENGTHS[:, None]
+  plain(*inputs(mask), need_weights=False)
   assert taken == []
   plain(*inputs(), need_weights=False)
   assert taken == ["cudnn"]

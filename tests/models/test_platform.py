@@ -32,14 +32,14 @@ HEADS = [
 ]
 
 
-def gradient(head, platform, dtype=jnp.float32, dropout=0.1):
+def gradient(head, platform, dtype=jnp.float32, dropout=0.1, length=10):
   """Returns a function that computes the gradient of the sum of all outputs, and its abstract inputs."""
   config = models.ModelConfig.from_dict(
     CONFIG.to_dict() | {"attention_probs_dropout_prob": dropout}, "this test"
   )
-  ids = jax.ShapeDtypeStruct((3, 10), jnp.int32)
+  ids = jax.ShapeDtypeStruct((3, length), jnp.int32)
   if isinstance(head, models.MultipleChoice):
-    ids = jax.ShapeDtypeStruct((3, 2, 10), jnp.int32)
+    ids = jax.ShapeDtypeStruct((3, 2, length), jnp.int32)
   key = jax.eval_shape(lambda: jax.random.key(0))
   if isinstance(head, models.Pretraining):
     forward = pretraining_function(config, head, dtype, platform)
@@ -143,3 +143,32 @@ def test_a_device_has_a_platform(platform, capability, expected):
 
 def test_the_default_is_the_default_device():
   assert Platform.default() == Platform.of(jax.devices()[0]) == CPU
+
+
+@pytest.fixture
+def _cudnn(monkeypatch):
+  """Stands for a machine with cuDNN, so that programs with its kernel are traced and lowered."""
+  kernel = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
+  monkeypatch.setattr(kernel, "check_cudnn_version", lambda: 91000)
+  monkeypatch.setattr(kernel, "check_compute_capability", lambda _: True)
+  monkeypatch.setattr(kernel, "is_cuda_compute_capability_equal", lambda _: False)
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
+
+
+@pytest.mark.usefixtures("_cudnn")
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("length", [10, 11], ids=["even", "odd"])
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
+def test_programs_with_cudnns_attention_lower(head, length, replicas):
+  """Training with 5 queries of 11 tokens, and with replicas side by side: a mask in place of lengths fails there."""
+  function, inputs = gradient(head, HOPPER, jnp.bfloat16, 0.0, length)
+  if replicas > 1:
+    function = jax.vmap(function)
+    inputs = jax.tree.map(
+      lambda one: jax.ShapeDtypeStruct((replicas, *one.shape), one.dtype), inputs
+    )
+  text = jax.jit(function).trace(*inputs).lower(lowering_platforms=("cuda",)).as_text()
+  assert text.count("__cudnn$fmhaSoftmax(") + text.count("__cudnn$fmhaSoftmaxBackward(") >= 2
+  assert "fmhaScaleBias" not in text, "no bias, and no gradient of one"
