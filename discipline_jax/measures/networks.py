@@ -3,12 +3,13 @@
 import copy
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.traverse_util import flatten_dict
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Integer
 from ml_collections import ConfigDict
@@ -175,17 +176,18 @@ def chosen_samples(config: ConfigDict, plan: Plan) -> Int[np.ndarray, " samples"
   return split[part][: config.analysis.samples]
 
 
-def _plan(config: ConfigDict, checkpoint: str | None, init: str, download: bool) -> Plan:
+def _plan(config: ConfigDict, fields: Mapping[str, Any], download: bool) -> Plan:
+  """Returns the plan of a network: that of the analysis, with other fields, by dotted name."""
   own = copy.deepcopy(config)
-  own.model.update(checkpoint=checkpoint, init=init)
-  own.replicas = 1
+  with own.ignore_type():
+    own.update_from_flattened_dict({**fields, "replicas": 1})
   return make_plan(own, download=download)
 
 
 def _initial(
   config: ConfigDict, name: str, init: str, source: str, mesh: Mesh, number: int, download: bool
 ) -> Network:
-  plan = _plan(config, source, init, download)
+  plan = _plan(config, {"model.checkpoint": source, "model.init": init}, download)
   head = plan.task.answer.head
   params = initial_params(
     init,
@@ -210,12 +212,13 @@ def _finetuned(
       f"analysis.models has {name}, a fine-tuning on {saved.task.name}, but task.name is {config.task.name}; compare"
       " networks on their own task"
     )
-  init = saved.config.model.init
-  plan = _plan(config, saved.config.model.checkpoint, init, download)
+  own = {name: saved.config[name].to_dict() for name in ("model", "token_map")}
+  plan = _plan(config, flatten_dict(own, sep="."), download)
   if saved.task.alphabet != plan.task.alphabet:
     raise UserError(f"the run in {workdir} has other symbols than task.path; give its own table")
   model = resolve_model(saved.config, saved.task)
   params, lookup = params_of(saved, saved.best, model, plan.features.symbol_ids)
+  init = saved.config.model.init
   return _network(config, name, init, plan, params, lookup, mesh, number)
 
 
