@@ -18,6 +18,7 @@ from discipline_jax.tasks.readers.lines import keep_valid
 from discipline_jax.tasks.readers.tables import Row, read_table
 from discipline_jax.tasks.symbols import check_known
 
+_SHOWN = 10  # unknown symbols that are named
 _UNSEEN = {
   "upper": "add --config.task.case=upper, or write them in upper case",
   "lower": "write them in lower case",
@@ -68,8 +69,17 @@ def read_unlabelled(
 
 
 def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) -> None:
-  """Raises UserError if most symbols are unknown; logs how many rows consist of such symbols."""
+  """Raises UserError if most symbols are unknown; names them, and logs how many rows consist of such symbols."""
   check_known(rows, known, _UNSEEN)
+  unknown = {one: place for place, own in reversed(rows) for one in own if one not in known}
+  if unknown:
+    shown = sorted(unknown)[:_SHOWN]
+    logging.warning(
+      "the run's table has no symbol %s%s, first at %s; unknown symbols are read alike",
+      ", ".join(map(repr, shown)),
+      f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else "",
+      unknown[shown[0]],
+    )
   mostly = [place for place, own in rows if 2 * sum(one not in known for one in own) > len(own)]
   if mostly:
     logging.warning(

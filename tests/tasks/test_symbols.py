@@ -277,3 +277,4 @@ class TestUnlabelled:
       f"1 rows do not occur in training, so their predictions say nothing; the first is {new}:3"
       in (caplog.text)
     )
+    assert f"no symbol 'a', 'c', 'g', first at {new}:3" in caplog.text
