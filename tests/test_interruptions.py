@@ -13,7 +13,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from discipline_jax.main import main
-from discipline_jax.training.sharding import AXES
+from discipline_jax.models.platform import AXES
 from discipline_jax.training.signals import Signals
 from tests.whole_runs import CONFIG, finish, last_step, one_device, start, wait_for_step
 

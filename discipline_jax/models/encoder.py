@@ -23,6 +23,7 @@ from discipline_jax.models.embeddings import Embeddings
 from discipline_jax.models.encoder_layer import Layer
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import Linear, split_key
+from discipline_jax.models.platform import Platform, pin
 
 
 @jax.tree_util.register_dataclass
@@ -76,6 +77,7 @@ class Encoder(nnx.Module):
     """
     self.config = config
     self.dtype = dtype
+    self.platform = Platform.default()  # see `layers.Linear`
     self.remat = remat
     self.source: pathlib.Path | None = None  # directory of the checkpoint, set by `models.load`
     self.embeddings = Embeddings(config, rngs)
@@ -145,7 +147,7 @@ class Encoder(nnx.Module):
       token_type_ids = jnp.zeros_like(ids)
     mask = token_mask(attention_mask, ids.shape[1])
     x = self.embeddings(ids, token_type_ids, mask, self._keys(dropout_key)[0]).astype(self.dtype)
-    return self.encoder.project(x)
+    return pin(self.encoder.project(x), self.platform)
 
   def run_layers(
     self,

@@ -11,7 +11,7 @@ from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.embeddings import layer_norm
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
-from discipline_jax.models.platform import Platform
+from discipline_jax.models.platform import Platform, pin
 
 
 class Layer(nnx.Module):
@@ -19,6 +19,7 @@ class Layer(nnx.Module):
 
   def __init__(self, config: ModelConfig, rngs: Rngs):
     self.attention = Attention(config, rngs)
+    self.platform = Platform.default()  # see `layers.Linear`
     self.intermediate = Intermediate(config, rngs)
     self.output = AddAndNorm(
       config.intermediate_size, config.feed_forward_dropout_prob, config, rngs
@@ -40,10 +41,10 @@ class Layer(nnx.Module):
     weights_key, attention_key, output_key = split_key(key, 3)
     context, weights = self.attention.self(x, queries, visible, weights_key, need_weights)
     attended = self.attention.output.add(context, queries, attention_key)
-    x = self.attention.output.LayerNorm(attended)
+    x = pin(self.attention.output.LayerNorm(attended), self.platform)
     added = self.output.add(self.intermediate(x), x, output_key)
     return (
-      self.output.LayerNorm(added),
+      pin(self.output.LayerNorm(added), self.platform),
       weights,
       (attended, added) if need_norm_inputs else None,
     )
@@ -80,9 +81,10 @@ class SelfAttention(nnx.Module):
     Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"] | None
   ]:
     return attend(
-      self.query(queries),
-      self.key(x),
-      self.value(x),
+      *(
+        pin(part(own), self.platform, "tensor")
+        for part, own in ((self.query, queries), (self.key, x), (self.value, x))
+      ),
       visible,
       num_heads=self.num_heads,
       platform=self.platform,
@@ -100,9 +102,10 @@ class Intermediate(nnx.Module):
       config.hidden_size, config.intermediate_size, std=config.initializer_range, rngs=rngs
     )
     self.activation = ACTIVATIONS[config.hidden_act]
+    self.platform = Platform.default()  # see `layers.Linear`
 
   def __call__(self, x: jax.Array) -> jax.Array:
-    return self.activation(self.dense(x))
+    return pin(self.activation(self.dense(x)), self.platform, "tensor")
 
 
 class AddAndNorm(nnx.Module):

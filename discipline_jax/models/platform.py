@@ -1,4 +1,4 @@
-"""The kind of device that a program is compiled for.
+"""The kind of device that a program is compiled for, and the mesh over which its arrays are spread.
 
 Modules choose between implementations by it when they are traced. It comes from the mesh of the caller and not from
 the machine that traces, because a program can be compiled on one machine for another.
@@ -7,7 +7,10 @@ the machine that traces, because a program can be compiled on one machine for an
 import dataclasses
 
 import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+AXES = ("data", "fsdp", "tensor")  # of a mesh
+BATCH = ("data", "fsdp")  # the axes over which the rows of a batch are spread
 _GPU_PLATFORMS = ("cuda", "rocm")  # names that a compile-only client may give to a GPU
 
 
@@ -19,19 +22,42 @@ class Platform:
     name: "cpu", "gpu" or "tpu".
     compute_capability: version of a GPU, as JAX names it: "9.0" for NVIDIA's H100, "gfx90a" for AMD's MI250; empty for
       other devices.
+    mesh: where the program runs; None for one device.
   """
 
   name: str
   compute_capability: str = ""
+  mesh: Mesh | None = None
 
   @classmethod
-  def of(cls, device: jax.Device) -> "Platform":
-    """Returns the platform of a device, which may belong to a compile-only topology."""
+  def of(cls, device: jax.Device, mesh: Mesh | None = None) -> "Platform":
+    """Returns the platform of a device, which may belong to a compile-only topology, and of the mesh that it is in."""
+    mesh = None if mesh is None or mesh.size == 1 else mesh
     if device.platform in ("gpu", *_GPU_PLATFORMS):
-      return cls("gpu", str(getattr(device, "compute_capability", "")))
-    return cls(device.platform)
+      return cls("gpu", str(getattr(device, "compute_capability", "")), mesh)
+    return cls(device.platform, mesh=mesh)
 
   @classmethod
   def default(cls) -> "Platform":
     """Returns the platform of JAX's default device, for callers without a mesh."""
     return cls.of(jax.devices()[0])
+
+
+def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
+  """Says where an activation lies: its rows over the axes of the batch, and its last axis over `last`, or whole.
+
+  Without it, XLA may gather the rows of all devices in place of the weights, which are smaller.
+
+  Args:
+    x: [rows, ..., features]. Rows that the mesh does not divide stay where XLA puts them, as does all of `x` on one
+      device.
+    platform: where the program runs.
+    last: an axis of the mesh.
+  """
+  mesh = platform.mesh
+  if mesh is None or x.shape[0] % (mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]):
+    return x
+  if last is not None and x.shape[-1] % mesh.shape[last]:
+    last = None
+  spec = PartitionSpec(BATCH, *[None] * (x.ndim - 2), last)
+  return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))

@@ -14,7 +14,7 @@ from discipline_jax.models.embeddings import layer_norm
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
-from discipline_jax.models.platform import Platform
+from discipline_jax.models.platform import Platform, pin
 from discipline_jax.models.products import linear
 
 
@@ -134,8 +134,8 @@ class Predictions(nnx.Module):
   def __call__(
     self, x: Float[Array, "batch positions hidden"], table: Float[Array, "vocab features"]
   ) -> Float[Array, "batch positions vocab"]:
-    logits = linear(self.transform(x), table.astype(x.dtype), self.platform)
-    return logits + self.bias[...].astype(x.dtype)[None, None]
+    logits = linear(pin(self.transform(x), self.platform), table.astype(x.dtype), self.platform)
+    return pin(logits, self.platform) + self.bias[...].astype(x.dtype)[None, None]
 
 
 class Transform(nnx.Module):

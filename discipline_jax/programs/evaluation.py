@@ -8,9 +8,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Int
 
+from discipline_jax.models.platform import BATCH
 from discipline_jax.tasks.features import Features
 from discipline_jax.training.samples import Samples
-from discipline_jax.training.sharding import BATCH, num_shards, put, replicated
+from discipline_jax.training.sharding import num_shards, put, replicated
 
 
 def place_samples(mesh: Mesh, features: Features) -> Samples:

@@ -22,6 +22,7 @@ from discipline_jax.models.functional import PretrainingForward, pretraining_fun
 from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.initialise import abstract_params, initial_params
 from discipline_jax.models.locate import hub_commit, resolve
+from discipline_jax.models.platform import BATCH
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.programs.pretraining_plan import Phase, masking, model_parts, phases
 from discipline_jax.training.objectives import (
@@ -33,7 +34,6 @@ from discipline_jax.training.objectives import (
 )
 from discipline_jax.training.optimizers import make_optimizer, make_schedule
 from discipline_jax.training.sharding import (
-  BATCH,
   check_tensor,
   place,
   platform_of,

@@ -11,10 +11,7 @@ from ml_collections import ConfigDict
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import ClassifierConfig
-from discipline_jax.models.platform import Platform
-
-AXES = ("data", "fsdp", "tensor")
-BATCH = ("data", "fsdp")  # the axes over which the rows of a batch are spread
+from discipline_jax.models.platform import AXES, BATCH, Platform
 
 # The mesh axes of a weight [out, in], by the module that owns it (Megatron: columns, then rows).
 _COLUMNS = ("tensor", "fsdp")
@@ -66,7 +63,7 @@ def check_tensor(mesh: Mesh, config: ClassifierConfig) -> None:
 
 def platform_of(mesh: Mesh) -> Platform:
   """Returns the platform of the mesh's devices, which may be of a machine that is not here."""
-  return Platform.of(mesh.devices.flat[0])
+  return Platform.of(mesh.devices.flat[0], mesh)
 
 
 def num_shards(mesh: Mesh) -> int:

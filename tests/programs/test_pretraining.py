@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 
 import jax
@@ -125,3 +126,17 @@ def test_a_decoder_of_its_own_is_not_dropped(testdata, tmp_path):
   (directory / "config.json").write_text(json.dumps(fields | {"tie_word_embeddings": False}))
   with pytest.raises(UserError, match=f"decoder.weight.*{directory}"):
     _check_decoder(directory)
+
+
+def test_fsdp_gathers_weights_and_no_rows(tmp_path):
+  """No collective of the compiled update is as large as the hidden states of all rows."""
+  config = tiny_pretrain.get_config()
+  config.cache_dir = str(tmp_path)
+  config.train.update(batch_size=64, grad_accumulation=1)
+  program = Pretraining(config, prepare(config), make_mesh(1, 8, 1, jax.devices()))
+  (lowered, *_) = program.lower().values()
+  text = lowered.compile().as_text()
+  rows = 64 * program.phases[0].length
+  shapes = re.findall(r"= f32\[([\d,]+)\][^ ]* (?:all-gather|all-reduce)", text)
+  assert shapes
+  assert all(int(shape.split(",")[0]) < rows for shape in shapes), shapes
