@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, UInt32
 
 from discipline_jax.models.key_stream import Rngs
-from discipline_jax.models.platform import Platform
+from discipline_jax.models.platform import Platform, whole
 from discipline_jax.models.products import linear
 
 _NUMBERED = 1 << 32  # elements that can be told apart by 32 bits
@@ -51,9 +51,10 @@ class Embedding(nnx.Module):
 
   def __init__(self, num_embeddings: int, features: int, *, std: float, rngs: Rngs):
     self.weight = _normal(rngs, (num_embeddings, features), std)
+    self.platform = Platform.default()  # see `Linear`
 
   def __call__(self, ids: Int[Array, "*batch"]) -> Float[Array, "*batch features"]:
-    return jnp.take(self.weight[...], ids, axis=0, mode="clip")
+    return jnp.take(whole(self.weight[...], self.platform), ids, axis=0, mode="clip")
 
 
 class LayerNorm(nnx.Module):

@@ -61,3 +61,14 @@ def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
     last = None
   spec = PartitionSpec(BATCH, *[None] * (x.ndim - 2), last)
   return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+
+def whole(table: jax.Array, platform: Platform) -> jax.Array:
+  """Says that every device has all of a table in which it looks rows up, and all of its gradient.
+
+  Without the axis `tensor` XLA finds something smaller; with it, it would gather the rows of all devices.
+  """
+  mesh = platform.mesh
+  if mesh is None or mesh.shape["tensor"] == 1:
+    return table
+  return jax.lax.with_sharding_constraint(table, NamedSharding(mesh, PartitionSpec()))
