@@ -83,7 +83,7 @@ def _reason(error: Exception) -> str:
   """Returns why a flag or a config file cannot be read; a traceback becomes its last line and its place."""
   text, remedy = str(error).strip(), f"see --help, and the fields in {defaults.__file__}"
   places = re.findall(r'File "(.*)", line (\d+)', text)
-  if isinstance(error, flags.Error):
+  if not places and isinstance(error, flags.Error):
     return f"{text}; {remedy}"
   if not places:
     return f"{type(error).__name__}: {text or 'in the config file'}; {remedy}"

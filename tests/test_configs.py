@@ -19,7 +19,8 @@ NAMES = sorted(
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
 OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer")
 STUDIES = [name for name in NAMES if name.startswith("study_")]  # see test_grids
-TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS)]
+ANALYSES = [name for name in NAMES if name.startswith("analyze_")]
+TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS, *ANALYSES)]
 
 
 # Networks of these sizes are compiled in a fraction of the time.
@@ -192,7 +193,7 @@ def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
   assert (
     result["objective"]
     == {
-      "small": "mlm_nsp",
+      "small": "mlm",
       "bert_base": "mlm_nsp",
       "roberta": "mlm",
       "albert": "mlm_sop",
@@ -201,6 +202,20 @@ def test_pre_trains_on_a_small_corpus(name, small, tmp_path, capsys):
       "ablations:left_to_right": "causal",
     }[name]
   )
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_is_planned(name, small, tmp_path, capsys):
+  arguments = [f"--config={name}", f"--config.data_dir={small}", "--config.train.batch_size=8"]
+  arguments += [f"--config.analysis.models=('scratch:{small / 'model'}',)"]
+  with one_device():
+    code = main(["main", *arguments, f"--workdir={tmp_path / 'run'}", "--dry-run"])
+  output = capsys.readouterr()
+  assert code == 0, output.err
+  measure = "similarity" if name == "analyze_pwcca" else name.removeprefix("analyze_")
+  assert f"measure    {measure}, dropout off" in output.out
+  assert "network 1  scratch model, " in output.out
+  assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", [*TASKS, "custom"])

@@ -15,7 +15,7 @@ from tests.whole_runs import CONFIG, one_device
     ([], "no --config; try --config=configs/quickstart.py"),
     (
       ["--config=nothing.py"],
-      "no config file nothing.py; give a path, or one of: artificial_small, compare, custom, ",
+      "no config file nothing.py; give a path, or one of: analyze_attention, analyze_gradients, ",
     ),
     (
       [CONFIG, "--config.train.lr=3"],

@@ -5,7 +5,7 @@ write the weights to memory. `attend` chooses.
 """
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -146,7 +146,7 @@ def _fused(
 
   # As lengths and not as a mask, which cuDNN takes for a bias: it would write the bias's gradient, and cannot take one
   # over replicas.
-  lengths: dict[str, jax.Array] = {}
+  lengths: dict[str, Any] = {}
   if visible.lengths is not None or is_odd:
     # Both are made of an input, because under `vmap` they must have the axis of the replicas.
     none = 0 * query[:, 0, 0].astype(jnp.int32)

@@ -80,11 +80,14 @@ class SelfAttention(nnx.Module):
   ) -> tuple[
     Float[Array, "batch queries hidden"], Float[Array, "batch heads queries length"] | None
   ]:
+    query, keys, value = (
+      pin(part(own), self.platform, "tensor")
+      for part, own in ((self.query, queries), (self.key, x), (self.value, x))
+    )
     return attend(
-      *(
-        pin(part(own), self.platform, "tensor")
-        for part, own in ((self.query, queries), (self.key, x), (self.value, x))
-      ),
+      query,
+      keys,
+      value,
       visible,
       num_heads=self.num_heads,
       platform=self.platform,
