@@ -123,7 +123,7 @@ def pretrain() -> ConfigDict:
         "lowercase": True,  # for a tokenizer that is trained: lower case without accents, as BERT uncased
         "language": "en",  # language of the text, an ISO 639 code, for splitting it into sentences
         "lines": 930_000,  # lines of an artificial corpus, held-out ones counted
-        "length": (128, 512),  # tokens of a row in each phase
+        "length": (128, 512),  # tokens of a row in each phase; a length may come again
         "draws": 1,  # dupe factor: how often instances are sampled from the text, each time differently
         "validation": 0.005,  # share of the documents or lines that is held out, at least one of 16 million characters
       },

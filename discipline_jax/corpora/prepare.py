@@ -103,7 +103,7 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
   corpus = config.corpus
   ours = {
     "name": corpus.name,
-    "lengths": list(corpus.length),
+    "lengths": list(_lengths(config)),
     "pairing": PAIRING_OF[config.objective.kind],
     "draws": corpus.draws,
     **_symbols(config),
@@ -125,6 +125,11 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
   return prepared
 
 
+def _lengths(config: ConfigDict) -> tuple[int, ...]:
+  """Returns the different lengths of rows; a length may come again in a later phase."""
+  return tuple(dict.fromkeys(config.corpus.length))
+
+
 def _symbols(config: ConfigDict) -> dict[str, object]:
   """Returns the fields of a corpus of sequences that its description has, too; all None for other corpora."""
   corpus = config.corpus
@@ -137,7 +142,7 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
   corpus = config.corpus
   settings = Settings(
     corpus.language,
-    tuple(corpus.length),
+    _lengths(config),
     corpus.draws,
     source.pairing,
     corpus.validation,

@@ -108,10 +108,9 @@ class Pretraining:
     """Lowers the training step for the length of every phase that has updates after `first_step`."""
     loss = pretraining_loss(self._forward, self._objective, self.config.seed)
     step = make_train_step(loss, self._optimizer, self.mesh, self.state)
+    lengths = dict.fromkeys(one.length for one in self.phases if first_step < one.last)
     return {
-      phase.length: step.lower(self.state, self._abstract_batch(phase.length), None)
-      for phase in self.phases
-      if first_step < phase.last
+      length: step.lower(self.state, self._abstract_batch(length), None) for length in lengths
     }
 
   def compile(self, lowered: Mapping[int, jax.stages.Lowered]) -> None:
@@ -153,9 +152,15 @@ class Pretraining:
     for phase in self.phases:
       if phase.last <= first_step:
         continue
+      # If rows of this length were used before, go on behind them.
+      used = sum(
+        one.last - one.first
+        for one in self.phases
+        if one.length == phase.length and one.last <= phase.first
+      )
       rows = self._records[phase.length].batches(
-        first=max(0, first_step - phase.first),
-        last=phase.last - phase.first,
+        first=used + max(0, first_step - phase.first),
+        last=used + phase.last - phase.first,
         rows=slice(start, start + share),
         batch_size=size,
         seed=config.seed,

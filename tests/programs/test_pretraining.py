@@ -140,3 +140,18 @@ def test_fsdp_gathers_weights_and_no_rows(tmp_path):
   shapes = re.findall(r"= f32\[([\d,]+)\][^ ]* (?:all-gather|all-reduce)", text)
   assert shapes
   assert all(int(shape.split(",")[0]) < rows for shape in shapes), shapes
+
+
+def test_a_length_that_comes_again_goes_on_behind_its_rows(tmp_path):
+  found = {}
+  for lengths, shares in (((16, 32, 16), (2, 1, 2)), ((16, 32), (4, 1))):
+    config = tiny_pretrain.get_config()
+    config.cache_dir = str(tmp_path)
+    config.corpus.length = lengths
+    config.train.update(steps=5, phases=shares)
+    program = Pretraining(config, prepare(config), make_mesh(1, 1, 1, jax.devices()[:1]))
+    ids = [np.asarray(batch.ids) for batch in program.batches(0)]
+    resumed = [np.asarray(batch.ids) for batch in program.batches(4)]
+    np.testing.assert_array_equal(resumed, ids[4:])
+    found[lengths] = [one for one in ids if one.shape[-1] == 16]
+  np.testing.assert_array_equal(*found.values())
