@@ -39,6 +39,7 @@ from discipline_jax.corpora.source import (
   Source,
   check_corpus,
   chosen_vocabulary,
+  row_lengths,
   vocabulary_source,
 )
 from discipline_jax.errors import RunFailed, UserError
@@ -103,7 +104,7 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
   corpus = config.corpus
   ours = {
     "name": corpus.name,
-    "lengths": list(_lengths(config)),
+    "lengths": list(row_lengths(config)),
     "pairing": PAIRING_OF[config.objective.kind],
     "draws": corpus.draws,
     **_symbols(config),
@@ -125,11 +126,6 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
   return prepared
 
 
-def _lengths(config: ConfigDict) -> tuple[int, ...]:
-  """Returns the different lengths of rows; a length may come again in a later phase."""
-  return tuple(dict.fromkeys(config.corpus.length))
-
-
 def _symbols(config: ConfigDict) -> dict[str, object]:
   """Returns the fields of a corpus of sequences that its description has, too; all None for other corpora."""
   corpus = config.corpus
@@ -142,7 +138,7 @@ def _make(config: ConfigDict, source: Source, directory: pathlib.Path) -> None:
   corpus = config.corpus
   settings = Settings(
     corpus.language,
-    _lengths(config),
+    row_lengths(config),
     corpus.draws,
     source.pairing,
     corpus.validation,

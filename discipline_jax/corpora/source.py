@@ -242,6 +242,11 @@ def _vocab_size(config: ConfigDict) -> int | None:
   return read_config(resolve(config.model.checkpoint, weights=False)).vocab_size
 
 
+def row_lengths(config: ConfigDict) -> tuple[int, ...]:
+  """Returns the different lengths of rows; a length may come again in a later phase."""
+  return tuple(dict.fromkeys(config.corpus.length))
+
+
 def check_corpus(config: ConfigDict) -> None:
   """Raises UserError if settings of `config.corpus` are wrong or contradict one another; reads no file."""
   corpus = config.corpus
