@@ -11,6 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+_OUTPUTS = 16  # that are computed together
+# Positions, over these outputs. XLA's compiler for CPU (0.10.2) gives wrong products from 4,096 on.
+_POSITIONS = 2048
+
 # (params, input of the first layer [1, length, hidden]) -> last hidden state of one token [1, 1, hidden]
 TokenFunction = Callable[[dict, jax.Array], jax.Array]
 
@@ -26,7 +30,7 @@ def _rows(
 
 
 def jacobian(
-  function: TokenFunction, params: dict, x: Float[Array, "1 length hidden"], *, chunk: int = 64
+  function: TokenFunction, params: dict, x: Float[Array, "1 length hidden"]
 ) -> Float[np.ndarray, "outputs length hidden"]:
   """Returns the Jacobian of an output token by all input tokens.
 
@@ -35,14 +39,21 @@ def jacobian(
       function each time: it is compiled.
     params: its parameters.
     x: the input.
-    chunk: outputs that are computed together; fewer take less memory.
+
+  Raises:
+    ArithmeticError: a row of the Jacobian is another one when it is computed alone, so the compiler made a mistake.
   """
   number = jax.eval_shape(function, params, x).shape[-1]
+  chunk = max(1, min(_OUTPUTS, _POSITIONS // x.shape[1]))
   parts = [
     np.asarray(_rows(function, params, x, chunk, jnp.int32(first)))
     for first in range(0, number, chunk)
   ]
-  return np.concatenate(parts)[:number]
+  found = np.concatenate(parts)[:number]
+  alone = np.asarray(_rows(function, params, x, 1, jnp.int32(number // 2)))[0]
+  if not np.allclose(found[number // 2], alone, atol=1e-3 * np.abs(alone).max()):
+    raise ArithmeticError("the compiler gives another row of the Jacobian for several outputs")
+  return found
 
 
 def singular_values(

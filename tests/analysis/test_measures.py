@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from discipline_jax import models
-from discipline_jax.analysis import gradients
+from discipline_jax.analysis import gradients, isometry
 from discipline_jax.analysis.attention import (
   distances_from_uniform,
   head_distances,
@@ -119,14 +119,26 @@ class TestIsometry:
     function, rest, x, output = parts
     np.testing.assert_allclose(function(rest, x)[0, 0], output.last_hidden_state[0, 4], atol=1e-6)
 
-  @pytest.mark.parametrize("chunk", [1, 5, 64])
-  def test_the_jacobian_is_jaxs_own(self, parts, chunk):
+  @pytest.mark.parametrize("outputs", [1, 5, 16])
+  def test_the_jacobian_is_jaxs_own(self, parts, outputs, monkeypatch):
     function, rest, x, _ = parts
+    monkeypatch.setattr(isometry, "_OUTPUTS", outputs)
     expected = jax.jacrev(lambda x: function(rest, x)[0, 0])(x)[:, 0]
-    found = jacobian(function, rest, x, chunk=chunk)
+    found = jacobian(function, rest, x)
     assert found.shape == (12, 9, 12)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(found[:, 6:], 0)  # padding
+
+  def test_a_wrong_row_is_found(self, parts, monkeypatch):
+    function, rest, x, _ = parts
+    rows = isometry._rows
+
+    def wrong(function, params, x, chunk, first):
+      return rows(function, params, x, chunk, first) + (chunk > 1)
+
+    monkeypatch.setattr(isometry, "_rows", wrong)
+    with pytest.raises(ArithmeticError, match="compiler"):
+      jacobian(function, rest, x)
 
   def test_singular_values(self):
     found = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
