@@ -9,8 +9,6 @@ from typing import Any
 
 import jax
 import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
@@ -20,6 +18,7 @@ from discipline_jax.files.whole_files import whole_file
 from discipline_jax.measures.found import Found
 from discipline_jax.measures.networks import DROPOUTS, Network, read_networks
 from discipline_jax.measures.similarity import LAYERS
+from discipline_jax.report.figures import png, svg
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.sharding import mesh_of
@@ -140,10 +139,10 @@ def _draw(found: Found, path: pathlib.Path) -> None:
   with matplotlib.rc_context({"svg.hashsalt": path.name, "font.size": 9}):
     figure = Figure(figsize=(6.4, 4), dpi=150, layout="constrained")
     found.draw(figure)
-    with whole_file(path.with_suffix(".png")) as file:
-      FigureCanvasAgg(figure).print_png(file)
-    with whole_file(path.with_suffix(".svg")) as file:
-      FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
+    files = {".png": png(figure), ".svg": svg(figure).encode()}
+  for ending, content in files.items():
+    with whole_file(path.with_suffix(ending)) as file:
+      file.write(content)
 
 
 def _show(result: dict[str, Any], workdir: pathlib.Path) -> str:

@@ -1,4 +1,4 @@
-"""What a measure gives: rows of a table, lines for the terminal, and a figure."""
+"""Holds what a measure gives: rows of a table, lines for the terminal, and a figure."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-  """What a measure gives.
+  """Holds what a measure gives.
 
   Attributes:
     rows: of the table, each with the same columns; None is an undefined value.

@@ -96,8 +96,8 @@ def _gradients(network: Network, samples: np.ndarray, size: int) -> Iterator[np.
 
   for number, batch in enumerate(batches(plan, samples, size)):
     targets = {name: jnp.asarray(one[batch.samples]) for name, one in features.targets.items()}
-    key = None if network.dropout_key is None else jax.random.fold_in(network.dropout_key, number)
-    yield np.asarray(gradient(network.params, network.inputs(batch), targets, key))
+    key, inputs = network.key(number), network.inputs(batch)
+    yield np.asarray(gradient(network.params, inputs, targets, key))
 
 
 def _finite(value: float) -> float | None:

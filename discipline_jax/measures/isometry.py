@@ -42,8 +42,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
     for number, batch in enumerate(
       progress.bar(batches(plan, samples, 1), total=len(samples), unit="sample", disable=None)
     ):
-      key = None if network.dropout_key is None else jax.random.fold_in(network.dropout_key, number)
-      inputs = network.inputs(batch)
+      key, inputs = network.key(number), network.inputs(batch)
       embed = network.encoder(network.params).embed
       rest = {
         "params": network.params,

@@ -53,6 +53,10 @@ class Network:
   encoder: Callable[[dict], Encoder]
   dropout_key: jax.Array | None
 
+  def key(self, number: int) -> jax.Array | None:
+    """Returns the key of dropout for the batch of this number; None without dropout."""
+    return None if self.dropout_key is None else jax.random.fold_in(self.dropout_key, number)
+
   def inputs(self, batch: "Inputs") -> dict:
     """Returns the arguments of the encoder for some samples."""
     segments = None if batch.segments is None else jnp.asarray(batch.segments, jnp.int32)
@@ -162,8 +166,7 @@ def run_encoder(network: Network, **options: Any) -> Callable[[Inputs, int], Enc
     return encoder.run_layers(x, attention_mask=mask, dropout_key=key, **options)
 
   def of_batch(batch: Inputs, number: int) -> EncoderOutput:
-    key = None if network.dropout_key is None else jax.random.fold_in(network.dropout_key, number)
-    return run(network.params, network.inputs(batch), key)
+    return run(network.params, network.inputs(batch), network.key(number))
 
   return of_batch
 

@@ -22,7 +22,7 @@ AttentionMask = Bool[Array, "batch length"] | Int[Array, "batch length"] | Int[A
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Visible:
-  """Which keys each query may see.
+  """Says which keys each query may see.
 
   Attributes:
     allowed: Bool [#batch, 1, #queries, length], False if the query must not see the key (padding, or a later position
@@ -51,7 +51,7 @@ class Visible:
 
   @property
   def fits_kernel(self) -> bool:
-    """Whether a fused kernel can hide what must be hidden, without an array of all queries and keys."""
+    """Returns whether a fused kernel can hide what must be hidden, without an array of all queries and keys."""
     return not self.is_padded or self.lengths is not None
 
 

@@ -263,8 +263,7 @@ class Finetuning:
     params = jax.tree.map(
       lambda leaf: jax.ShapeDtypeStruct((num_replicas, *leaf.shape), leaf.dtype), params
     )
-    create = self._create
-    return place(self.mesh, jax.eval_shape(create, params))
+    return place(self.mesh, jax.eval_shape(self._create, params))
 
   def _initial_state(self, group: slice) -> TrainState:
     """Returns a group of replicas at step 0, with the embedding rows that their task can reach."""
@@ -284,9 +283,8 @@ class Finetuning:
     params = jax.tree.map(_stack, *replicas)
     del replicas
     params = put(params, state_shardings(self.mesh, params))
-    create = self._create
-    shardings = state_shardings(self.mesh, jax.eval_shape(create, params))
-    return jax.jit(create, out_shardings=shardings)(params)
+    shardings = state_shardings(self.mesh, jax.eval_shape(self._create, params))
+    return jax.jit(self._create, out_shardings=shardings)(params)
 
 
 def _stack(*leaves: jax.Array | np.ndarray) -> np.ndarray:

@@ -41,17 +41,24 @@ def read_analyses(folder: pathlib.Path) -> tuple[list[Analysis], list[str]]:
       continue
     try:
       result = read_json(path / "result.json")
-      if result.get("mode") == "analyze":
-        found.append(_analysis(path, path.relative_to(folder).as_posix(), result))
+    except (OSError, ValueError):  # which the reader of runs tells
+      continue
+    if result.get("mode") != "analyze":
+      continue
+    try:
+      analysis = _analysis(path, path.relative_to(folder).as_posix(), result)
     except OSError as error:
-      notes.append(f"{error.strerror}, {path / 'result.json'}; left out")
-    except ValueError as error:  # a run's own reader says it of other results
-      if "analysis" in str(error):
-        notes.append(f"{error}, {path / 'result.json'}; left out")
+      notes.append(f"{error.strerror}, {error.filename}; left out")
+      continue
+    if analysis is None:
+      notes.append(f"no result of an analysis, {path / 'result.json'}; left out")
+    else:
+      found.append(analysis)
   return found, notes
 
 
-def _analysis(path: pathlib.Path, name: str, result: Mapping[str, Any]) -> Analysis:
+def _analysis(path: pathlib.Path, name: str, result: Mapping[str, Any]) -> Analysis | None:
+  """Returns the analysis of a folder; None if its result is none."""
   table: Any = result.get("summary")
   notes: Any = result.get("notes")
   texts: list[Any] = [result.get(field) for field in ("measure", "task", "dropout")]
@@ -63,7 +70,7 @@ def _analysis(path: pathlib.Path, name: str, result: Mapping[str, Any]) -> Analy
   )
   are_notes = isinstance(notes, list) and all(isinstance(note, str) for note in notes)
   if not (is_table and are_notes and all(isinstance(text, str) for text in texts)):
-    raise ValueError("no result of an analysis")
+    return None
   measure, task, dropout = texts
   # A PNG, because the SVG of a foreign folder could hold a script.
   file = path / f"{pathlib.PurePath(measure).name}.png"

@@ -230,7 +230,7 @@ def pictures(panels: Sequence[Panel], legend: Mapping[str, int]) -> dict[str, by
     if shown:
       handles = [Line2D([], [], **_line_style(i)) for i in shown.values()]
       figure.legend(handles, map(_plain, shown), loc="lower center", ncols=columns)
-    return {"png": _png(figure), "svg": _svg(figure).encode()}
+    return {"png": png(figure), "svg": svg(figure).encode()}
 
 
 def inline_svg(panel: Panel, prefix: str) -> str:
@@ -243,7 +243,7 @@ def inline_svg(panel: Panel, prefix: str) -> str:
     axes = _place(figure, panel, 0, panel.height)
     for patch in (figure.patch, axes.patch):
       patch.set_visible(False)
-    text = _svg(figure)
+    text = svg(figure)
   text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
   text = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", text, count=1)
   text = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", text, count=1)
@@ -271,13 +271,15 @@ def _place(figure: Figure, panel: Panel, left: float, top: float) -> Axes:
   return axes
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+  """Returns a figure as a PNG file."""
   file = io.BytesIO()
   FigureCanvasAgg(figure).print_png(file)
   return file.getvalue()
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
+  """Returns a figure as SVG, without a date."""
   file = io.StringIO()
   FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
   return file.getvalue()
