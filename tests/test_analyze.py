@@ -128,7 +128,7 @@ def test_gradients_are_those_of_each_mini_batch(model, tmp_path):
   cosine = next(row for row in result["rows"] if row["measure"] == "cosine")
   assert (cosine["batches"], cosine["pairs"]) == (4, 6)
   assert -1 <= cosine["q0"] <= cosine["mean"] <= cosine["q100"] <= 1
-  assert not (tmp_path / "run" / "gradients.npy").exists()
+  assert not (tmp_path / "run" / "gradients.bin").exists()
 
 
 def test_dry_run_writes_nothing(model, tmp_path, capsys):

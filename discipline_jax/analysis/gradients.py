@@ -10,15 +10,13 @@ import shutil
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float64
 
-_BLOCK = 1 << 20  # parameters that are multiplied together
+_BLOCK = 1 << 18  # parameters that are multiplied together
 
 
-def write(
-  path: pathlib.Path, gradients: Iterable, number: int, size: int
-) -> Float32[np.memmap, "batches params"]:
-  """Writes gradients to a file as they come, and returns them as an array that stays on disk.
+def write(path: pathlib.Path, gradients: Iterable, number: int, size: int) -> None:
+  """Writes gradients to a file as they come.
 
   Args:
     path: the file, which is replaced.
@@ -32,26 +30,26 @@ def write(
   needed = 4 * number * size
   if shutil.disk_usage(path.parent).free < needed:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{path} ({needed / 1e9:.2g} GB)")
-  file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(number, size))
-  for row, gradient in zip(file, gradients, strict=True):
-    row[:] = gradient
-  file.flush()
-  return file
+  with path.open("wb") as file:  # not mapped: the pages of a mapped file count as memory
+    for _, gradient in zip(range(number), gradients, strict=True):
+      np.asarray(gradient, np.float32).tofile(file)
 
 
-def products(
-  gradients: Float32[np.ndarray, "batches params"],
-) -> Float64[np.ndarray, "batches batches"]:
+def products(path: pathlib.Path, number: int, size: int) -> Float64[np.ndarray, "batches batches"]:
   """Returns the dot products of all pairs of gradients, in float64.
 
   Args:
-    gradients: an array, which may be on disk: a few megabytes of each row are read at a time.
+    path: the file that `write` wrote, of which a part of each gradient is read at a time.
+    number, size: as there.
   """
-  total: np.ndarray = np.zeros((len(gradients), len(gradients)))
-  block = max(1, _BLOCK // max(1, len(gradients) // 100))
-  for start in range(0, gradients.shape[1], block):
-    rows = np.asarray(gradients[:, start : start + block], np.float64)
-    total += rows @ rows.T
+  total: np.ndarray = np.zeros((number, number))
+  with path.open("rb") as file:
+    for start in range(0, size, _BLOCK):
+      rows = np.empty((number, min(_BLOCK, size - start)))
+      for i, row in enumerate(rows):
+        file.seek(4 * (i * size + start))
+        row[:] = np.fromfile(file, np.float32, len(row))
+      total += rows @ rows.T
   return total
 
 

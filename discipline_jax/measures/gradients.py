@@ -46,12 +46,13 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
     )
   rows, drawn = [], {}
   for network in networks:
-    path = folder / "gradients.npy"
+    path = folder / "gradients.bin"
     vectors = _gradients(network, train[: number * size], size)
     length = sum(leaf.size for leaf in jax.tree.leaves(network.params))
     bar = progress.bar(vectors, total=number, unit="batch", desc=network.name, disable=None)
     try:
-      products = gradients.products(gradients.write(path, bar, number, length))
+      gradients.write(path, bar, number, length)
+      products = gradients.products(path, number, length)
     finally:
       path.unlink(missing_ok=True)
     pairs = gradients.compare_pairs(products)

@@ -149,11 +149,13 @@ class TestIsometry:
 
 
 class TestGradients:
-  def test_pairs(self, tmp_path):
+  def test_pairs(self, tmp_path, monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(7, 3000)).astype(np.float32)
     vectors[3] = 0
-    file = gradients.write(tmp_path / "gradients.npy", iter(vectors), 7, 3000)
-    products = gradients.products(file)
+    monkeypatch.setattr(gradients, "_BLOCK", 700)
+    path = tmp_path / "gradients.bin"
+    gradients.write(path, iter(vectors), 7, 3000)
+    products = gradients.products(path, 7, 3000)
     np.testing.assert_allclose(
       products, vectors.astype(np.float64) @ vectors.T, rtol=1e-9, atol=1e-6
     )
@@ -170,7 +172,7 @@ class TestGradients:
   def test_a_full_disk_is_told_before_anything_is_written(self, tmp_path, monkeypatch):
     usage = gradients.shutil.disk_usage(tmp_path)._replace(free=3999)
     monkeypatch.setattr(gradients.shutil, "disk_usage", lambda _: usage)
-    path = tmp_path / "gradients.npy"
+    path = tmp_path / "gradients.bin"
     with pytest.raises(OSError, match="No space") as error:
       gradients.write(path, iter([]), 10, 100)
     assert error.value.errno == errno.ENOSPC
