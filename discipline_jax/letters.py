@@ -1,8 +1,10 @@
-"""Changes the case of letters, and finds letters that may be meant to be the same."""
+"""Changes the case of letters, finds letters that may be meant to be the same, and knows the symbols of SMILES."""
 
 import string
 from collections.abc import Collection
 
+# An atom, a bond, a branch or a ring closure of SMILES (OpenSMILES 1.0): an atom in brackets is one symbol.
+SMILES = r"\[[^\[\]\s]+\]|Br|Cl|%[0-9]{2}|[^\[\]\s]"
 _UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 

@@ -159,12 +159,14 @@ SPELLINGS = {
   "words": ({"task.symbols": "words"}, ["CC", "(", "[CLS]", "é", "N+", "[UNK]"], " "),
   "integers": ({"task.symbols": "integers"}, ["60", "-3", "0", "128"], ","),
   "kmers": ({"task.symbols": "kmers", "task.k": 3}, ["A", "C", "^", "]"], ""),
+  "smiles": ({"task.symbols": "smiles"}, ["Cl", "C", "[CLS]", "[nH+]", "%12", "(", "[UNK]"], ""),
   "upper": ({"task.case": "upper"}, [*"acGTß"], ""),
 }
 TEXTS = {
   "words": ["CC ( [CLS]  N+ cc", "é [MASK] N+ [UNK] [PAD] CC"],
   "integers": ["060 -3, +128 7 -0", "[60, 0, 128]"],
   "kmers": ["ACA^C]", "ACANACAA]"],
+  "smiles": ["C[CLS](Cl)lC%12[PAD]", "[nH+]Br[UNK][MASK]CC"],
   "upper": ["acgtACGT", "AßẞACGT"],
 }
 

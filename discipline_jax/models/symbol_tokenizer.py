@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from tokenizers.normalizers import Replace
 
+from discipline_jax.letters import SMILES
+
 # A character that is not a blank for Python's `str.split`; the library's \S differs in four control characters.
 _LETTER = r"[^\s\x1c-\x1f]"
 # Code points of private use, which stand for letters while k-mers are made, and for an unknown letter or word.
@@ -44,7 +46,8 @@ def symbol_tokenizer(
     special: the special token of each of the roles pad, unk, cls, sep and mask.
     size: number of tokens; those that have no name get one that no text can have.
     kind: how a text writes symbols: `characters`, `words` with blanks between them, `integers` with blanks or commas,
-      or `kmers`, each k letters in a row. Blanks between characters, and between the letters of k-mers, are left out.
+      `smiles`, or `kmers`, each k letters in a row. Blanks between characters, and between the letters of k-mers, are
+      left out.
     k: the letters of a k-mer.
     is_upper: whether small letters of ASCII become capitals first.
     aliases: other spellings of single letters, each with the letter that it is read as.
@@ -64,9 +67,11 @@ def symbol_tokenizer(
     symbols = known.keys() - special.values()
     steps += _kmers(k, sorted({letter for symbol in symbols for letter in symbol}))
   names = [special[role] for role in ("pad", "cls", "sep", "mask")]
-  steps += _hide(names, is_character=kind == "characters")
+  steps += _hide(names, kind)
   tokenizer.normalizer = normalizers.Sequence(steps)
-  unit = {"characters": _LETTER, "kmers": f"{_LETTER}{{{k}}}"}.get(kind, f"{_LETTER}+")
+  unit = {"characters": _LETTER, "kmers": f"{_LETTER}{{{k}}}", "smiles": f"(?:{SMILES})"}.get(
+    kind, f"{_LETTER}+"
+  )
   room = max_length - 2 * add_special_tokens
   tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
     [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
@@ -105,9 +110,11 @@ def _kmers(k: int, letters: Sequence[str]) -> list[Replace]:
   return steps + [Replace(sign, f" {letter}") for letter, sign in private.items()]
 
 
-def _hide(names: Iterable[str], *, is_character: bool) -> list[Replace]:
+def _hide(names: Iterable[str], kind: str) -> list[Replace]:
   """Returns the steps that replace names in a text by an unknown symbol."""
-  if is_character:
+  if kind == "smiles":  # has no blanks between symbols
+    return [Replace(name, _OTHER) for name in names]
+  if kind == "characters":
     return [Replace(name, _OTHER) for name in names if len(name) == 1]
   return [Replace(Regex(rf"(?<!\S){re.escape(name)}(?!\S)"), _OTHER) for name in names]
 

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 import jax.numpy as jnp
+from absl import logging
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
 
@@ -79,6 +80,13 @@ def resolve_model(config: ConfigDict, task: Task) -> Model:
   if task.alphabet is None:
     raise UserError(
       f"task {task.name} is text and needs the tokenizer of a model; set --config.model.checkpoint"
+    )
+  if not sizes.keys() & {"num_hidden_layers", "hidden_size"}:
+    logging.warning(
+      "no checkpoint gives the sizes of the model, so they are those of BERT-base, %d layers x %d; set"
+      " --config.model.config.num_hidden_layers and the others for a smaller one",
+      model_config.num_hidden_layers,
+      model_config.hidden_size,
     )
   vocabulary = make_vocabulary(task.alphabet.symbols, model_config.vocab_size)
   return Model(None, with_dropout(model_config, config), vocabulary, dtype)

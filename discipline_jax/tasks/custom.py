@@ -130,7 +130,7 @@ def _warn_of_spelling(
     if atoms:
       logging.warning(
         "each character is a symbol, so atoms of two letters (%s) are read as two symbols, %s; to keep atoms whole,"
-        " write blanks between all atoms and signs, and set --config.task.symbols=words",
+        " set --config.task.symbols=smiles",
         ", ".join(atoms),
         path,
       )

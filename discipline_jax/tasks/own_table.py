@@ -63,6 +63,11 @@ class Format:
     ):
       if value not in choices:
         raise UserError(f"task.{name} = {value!r} is not one of: {', '.join(choices)}")
+    if self.symbols == "smiles" and self.case == "upper":
+      raise UserError(
+        "task.case = 'upper' would make other atoms of the aromatic ones of SMILES (c is an aromatic C); set"
+        " --config.task.case=as_is"
+      )
     if self.group_column is not None and self.splits is not None:
       raise UserError(
         f"task.group_column = {self.group_column!r} is for random parts, but task.splits = {self.splits!r} gives the"

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from absl import logging
 
 from discipline_jax.errors import UserError
-from discipline_jax.letters import upper
+from discipline_jax.letters import SMILES, upper
 from discipline_jax.tasks.readers.tables import json_text
 
-SYMBOLS = ("characters", "words", "integers", "kmers")
+SYMBOLS = ("characters", "words", "integers", "kmers", "smiles")
 CASES = ("as_is", "upper")
 # What other programs write for a missing cell; no real sequence of letters looks like these.
 _MISSING = frozenset(
@@ -45,8 +45,8 @@ class Spelling:
   def split(self, sequence: object, place: str) -> Sequence[str]:
     """Returns the symbols of a sequence.
 
-    They are characters, words between blanks, integers between blanks or commas, or overlapping k-mers. A list is taken
-    as it is, also if a cell has the text of one.
+    They are characters, words between blanks, integers between blanks or commas, overlapping k-mers, or what SMILES
+    has (atoms, bonds, branches, ring closures). A list is taken as it is, also if a cell has the text of one.
 
     Args:
       sequence: a value of the sequence column.
@@ -63,7 +63,7 @@ class Spelling:
       raise UserError(
         f"the sequence {str(sequence)[:40]!r} is neither text nor a list, {place}; correct the line"
       )
-    elif self.kind in ("characters", "kmers"):
+    elif self.kind in ("characters", "kmers", "smiles"):
       if sequence.strip() in _MISSING:
         raise UserError(
           f"the sequence {sequence.strip()!r} stands for a missing one, {place}; give one, or leave the row out"
@@ -78,6 +78,8 @@ class Spelling:
       )
     if not symbols:
       raise UserError(f"empty sequence, {place}; every row needs one")
+    if self.kind == "smiles" and isinstance(symbols, str):
+      symbols = _smiles(symbols, place)
     if self.case == "upper":
       symbols = upper(symbols) if isinstance(symbols, str) else [upper(one) for one in symbols]
     if self.kind == "kmers" and isinstance(symbols, str):
@@ -107,6 +109,10 @@ class Spelling:
     if self.has_blanks:
       letters = letters.replace(" ", "")
     wrong = next((c for c in letters if not c.isprintable() or c.isspace()), None)
+    if wrong is not None and wrong.isspace() and self.kind == "smiles":
+      raise UserError(
+        f"the character {wrong!r} in a SMILES, {place}; correct the line (the name of a molecule needs its own column)"
+      )
     if wrong is not None and wrong.isspace():
       raise UserError(
         f"the character {wrong!r} in a sequence of {self.kind}, {place}; take the blanks out if each letter is a"
@@ -125,6 +131,15 @@ class Spelling:
         " set a smaller task.k"
       )
     return [letters[i : i + self.k] for i in range(len(letters) - self.k + 1)]
+
+
+def _smiles(text: str, place: str) -> list[str]:
+  symbols = re.findall(SMILES, text)
+  if sum(map(len, symbols)) < len(text):
+    raise UserError(
+      f"a bracket without its partner, or nothing in brackets, in the SMILES {text[:40]!r}, {place}; correct the line"
+    )
+  return symbols
 
 
 def _as_list(text: str, place: str) -> object:

@@ -64,6 +64,7 @@ def test_aliases():
     ("words", "[MASK] [CLS][SEP] A", ["[UNK]", "[UNK]", "A"]),
     ("words", "A [unused row 1] [PAD]", ["A", "[UNK]", "[UNK]", "[UNK]", "[UNK]"]),
     ("kmers", "A[PAD]", ["[UNK]", "[UNK]"]),
+    ("smiles", "A[PAD]C", ["A", "[UNK]", "C"]),
   ],
 )
 def test_no_text_gives_a_special_token(kind, text, expected):
@@ -78,6 +79,7 @@ def test_no_text_gives_a_special_token(kind, text, expected):
     ("words", ["AB A A AB", "  AB\tA\xa0A\nAB"], "AB A A"),
     ("integers", ["1,02 ,+3 4", "[1, 2, 3, 4]"], "1 2 3"),
     ("kmers", ["ABABABAB"], "AB BA AB"),
+    ("smiles", ["BrCl[1+]Cl", "BrCl[1+]4[Br]Cl"], "Br Cl [1+]"),
   ],
 )
 @pytest.mark.parametrize("add_special", [True, False])
@@ -87,6 +89,8 @@ def test_a_long_sequence_is_cut_unless_the_limit_is_lifted(
   symbols = ["A", "B", "AB", "BA", "1", "2", "3", "4"]
   if kind == "kmers":
     symbols = ["AB", "BA"]
+  elif kind == "smiles":
+    symbols = ["Br", "Cl", "[1+]", "4"]
   length = 5 if add_special else 3
   tokenizer = make(symbols, kind, k=2, length=length, add_special=add_special)
   around = ["[CLS]", "[SEP]"][: 2 * add_special]

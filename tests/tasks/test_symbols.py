@@ -47,6 +47,10 @@ from tests.tasks.own_tables import read, written
     (Spelling("characters"), "[2H]O[2H]", "[2H]O[2H]"),  # heavy water
     (Spelling("characters"), "[Na+].[Cl-]", "[Na+].[Cl-]"),
     (Spelling("characters"), "[13C]", "[13C]"),
+    (Spelling("smiles"), "C[C@H](Cl)Brc1%12[Na+]\n", ["C", "[C@H]", "(", "Cl", ")", "Br", *"c1", "%12", "[Na+]"]),
+    (Spelling("smiles"), "[13C]#N.O=C", ["[13C]", *"#N.O=C"]),
+    (Spelling("smiles"), "['Cl', '[2H]']", ["Cl", "[2H]"]),
+    (Spelling("smiles"), "Cn1cSc2ccF", [*"Cn1cSc2ccF"]),  # Sc is scandium in brackets only
     (Spelling("words"), "[a] b]", ["[a]", "b]"]),
     (Spelling("characters"), "NA", "NA"),  # a peptide
     (Spelling("words"), "null", ["null"]),
@@ -65,6 +69,10 @@ def test_split(spelling, sequence, symbols):
     (Spelling("kmers"), "", ["empty"]),
     (Spelling("characters"), " nan ", ["'nan'"]),
     (Spelling("kmers"), "#N/A", ["'#N/A'"]),
+    (Spelling("smiles"), "C[NH3+", ["'C[NH3+'", "bracket"]),
+    (Spelling("smiles"), "C[]C]", ["bracket"]),
+    (Spelling("smiles"), "CCO ethanol", ["' '", "column"]),
+    (Spelling("smiles"), "nan", ["'nan'"]),
     (Spelling("characters"), "60 62", ["' '", "words (or integers)"]),
     (Spelling("words"), "['A' 'C']", ["commas"]),
     (Spelling("integers"), "[60, x]", ["'[60, x]'", "commas"]),
@@ -98,7 +106,13 @@ def test_kmers_of_a_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "changes", [{"k": 0, "symbols": "kmers"}, {"case": "lower"}, {"label_column": "sequence"}]
+  "changes",
+  [
+    {"k": 0, "symbols": "kmers"},
+    {"case": "lower"},
+    {"case": "upper", "symbols": "smiles"},
+    {"label_column": "sequence"},
+  ],
 )
 def test_wrong_fields(changes, tmp_path):
   path = written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n")
