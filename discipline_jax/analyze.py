@@ -139,6 +139,9 @@ def _draw(found: Found, path: pathlib.Path) -> None:
   with matplotlib.rc_context({"svg.hashsalt": path.name, "font.size": 9}):
     figure = Figure(figsize=(6.4, 4), dpi=150, layout="constrained")
     found.draw(figure)
+    for axes in figure.axes:
+      if axes.get_xlabel() == "layer":
+        axes.xaxis.get_major_locator().set_params(integer=True)
     files = {".png": png(figure), ".svg": svg(figure).encode()}
   for ending, content in files.items():
     with whole_file(path.with_suffix(ending)) as file:
