@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
@@ -141,7 +142,7 @@ def _draw(found: Found, path: pathlib.Path) -> None:
     found.draw(figure)
     for axes in figure.axes:
       if axes.get_xlabel() == "layer":
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     files = {".png": png(figure), ".svg": svg(figure).encode()}
   for ending, content in files.items():
     with whole_file(path.with_suffix(ending)) as file:

@@ -7,6 +7,7 @@ the machine that traces, because a program can be compiled on one machine for an
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXES = ("data", "fsdp", "tensor")  # of a mesh
@@ -59,16 +60,33 @@ def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
     return x
   if last is not None and x.shape[-1] % mesh.shape[last]:
     last = None
-  spec = PartitionSpec(BATCH, *[None] * (x.ndim - 2), last)
-  return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+  return _lay(x, mesh, BATCH, *[None] * (x.ndim - 2), last)
 
 
-def whole(table: jax.Array, platform: Platform) -> jax.Array:
-  """Says that every device has all of a table in which it looks rows up, and all of its gradient.
+def split_rows(table: jax.Array, platform: Platform) -> jax.Array:
+  """Says that each device of the axis `tensor` has some rows of a table [rows, features], whole over the other axes.
 
-  Without the axis `tensor` XLA finds something smaller; with it, it would gather the rows of all devices.
+  Returns:
+    The table, with rows of zeros at its end if the axis does not divide the rows.
   """
   mesh = platform.mesh
   if mesh is None or mesh.shape["tensor"] == 1:
     return table
-  return jax.lax.with_sharding_constraint(table, NamedSharding(mesh, PartitionSpec()))
+  table = jnp.pad(table, ((0, -len(table) % mesh.shape["tensor"]), (0, 0)))
+  # Features over `tensor` first, because XLA exchanges features for rows over a single axis alone.
+  return _lay(_lay(table, mesh, None, "tensor"), mesh, "tensor")
+
+
+def split_features(table: jax.Array, platform: Platform) -> jax.Array:
+  """Says that each device of the axis `tensor` has some features of a table [rows, features], and of its gradient.
+
+  What is looked up then lies in the same way. Otherwise XLA would gather the whole table, or the rows of all devices.
+  """
+  mesh = platform.mesh
+  if mesh is None or mesh.shape["tensor"] == 1 or table.shape[1] % mesh.shape["tensor"]:
+    return table
+  return _lay(table, mesh, None, "tensor")
+
+
+def _lay(x: jax.Array, mesh: Mesh, *axes: str | tuple[str, ...] | None) -> jax.Array:
+  return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*axes)))

@@ -14,7 +14,7 @@ from discipline_jax.models.embeddings import layer_norm
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
-from discipline_jax.models.platform import Platform, pin
+from discipline_jax.models.platform import Platform, pin, split_rows
 from discipline_jax.models.products import linear
 
 
@@ -45,11 +45,12 @@ class PretrainingOutput:
   """Holds the outputs of a pre-training model, with Hugging Face's names.
 
   Attributes:
-    prediction_logits: [batch, positions, vocab], or None without the language model.
+    prediction_logits: [batch, positions, columns], a column for each token of the vocabulary, or None without the
+      language model. If the axis `tensor` does not divide the vocabulary, columns of the smallest number follow.
     seq_relationship_logits: [batch, 2], or None without the task on pairs of segments.
   """
 
-  prediction_logits: Float[Array, "batch positions vocab"] | None
+  prediction_logits: Float[Array, "batch positions columns"] | None
   seq_relationship_logits: Float[Array, "batch 2"] | None
 
 
@@ -133,9 +134,12 @@ class Predictions(nnx.Module):
 
   def __call__(
     self, x: Float[Array, "batch positions hidden"], table: Float[Array, "vocab features"]
-  ) -> Float[Array, "batch positions vocab"]:
-    logits = linear(pin(self.transform(x), self.platform), table.astype(x.dtype), self.platform)
-    return pin(logits, self.platform) + self.bias[...].astype(x.dtype)[None, None]
+  ) -> Float[Array, "batch positions columns"]:
+    table = split_rows(table, self.platform).astype(x.dtype)
+    logits = linear(pin(self.transform(x), self.platform), table, self.platform)
+    bias = self.bias[...].astype(x.dtype)
+    bias = jnp.pad(bias, (0, len(table) - len(bias)), constant_values=jnp.finfo(x.dtype).min)
+    return pin(logits, self.platform, "tensor") + bias[None, None]
 
 
 class Transform(nnx.Module):

@@ -14,8 +14,10 @@ from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.platform import AXES, BATCH, Platform
 
 # The mesh axes of a weight [out, in], by the module that owns it (Megatron: columns, then rows).
-_COLUMNS = ("tensor", "fsdp")
-_ROWS = ("fsdp", "tensor")
+_COLUMNS = (("tensor",), ("fsdp",))
+_ROWS = (("fsdp",), ("tensor",))
+# Of any other: embedding tables, pooler, heads. A vocabulary need not be a number that axes divide, but features are.
+_FEATURES = ((), ("tensor", "fsdp"))
 
 
 def make_mesh(
@@ -80,32 +82,37 @@ def state_shardings(mesh: Mesh, state):
   """Returns shardings for a tree of arrays with a leading replica axis, by the names on the path of each.
 
   They suit parameters, and the moments that an optimizer keeps for each parameter under the same names.
-  An axis that the mesh does not divide stays whole.
+  What the mesh does not divide stays whole.
   """
 
   def sharding(path, leaf) -> NamedSharding:
     names = [
       str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path
     ]
-    spec = _spec(names, leaf.ndim - 1)
+    if len(names) < 2 or leaf.ndim != 3:
+      return replicated(mesh)
     fitting = [
-      axis if axis and size % mesh.shape[axis] == 0 else None
-      for axis, size in zip(spec, leaf.shape[1:], strict=True)
+      _fitting(mesh, axes, size) for axes, size in zip(_axes(names), leaf.shape[1:], strict=True)
     ]
     return NamedSharding(mesh, PartitionSpec(None, *fitting))
 
   return jax.tree_util.tree_map_with_path(sharding, state)
 
 
-def _spec(names: list[str], ndim: int) -> tuple[str | None, ...]:
-  if len(names) < 2 or ndim != 2:
-    return (None,) * max(ndim, 0)
-  owner = names[-2]
-  if owner in ("query", "key", "value") or names[-3:-1] == ["intermediate", "dense"]:
+def _axes(names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+  """Returns the mesh axes of a weight [out, in]."""
+  if names[-2] in ("query", "key", "value") or names[-3:-1] == ["intermediate", "dense"]:
     return _COLUMNS
   if names[-3:-1] == ["output", "dense"]:
     return _ROWS
-  return (None, "fsdp")  # embedding tables (a task's may have few rows), pooler, head
+  return _FEATURES
+
+
+def _fitting(mesh: Mesh, axes: tuple[str, ...], size: int) -> tuple[str, ...] | None:
+  """Returns as many of the axes, the first ones, as cut `size` into equal parts; None if there are none."""
+  while size % math.prod(mesh.shape[axis] for axis in axes):
+    axes = axes[:-1]
+  return axes or None
 
 
 def put(tree, shardings):

@@ -27,7 +27,7 @@ from discipline_jax.training.objectives import (
   held_out_sums,
   pretraining_loss,
 )
-from discipline_jax.training.sharding import BATCH, make_mesh, put, state_shardings
+from discipline_jax.training.sharding import BATCH, make_mesh, platform_of, put, state_shardings
 from discipline_jax.training.state import TrainState
 from discipline_jax.training.update import make_eval_step, make_train_step
 
@@ -175,9 +175,10 @@ def state_and_step(kind, optimizer, mesh, seed=0, sizes=SIZES):
   head = models.Pretraining(next_sentence=KINDS[kind][1] is not None)
   params = nnx.to_pure_dict(nnx.state(head.build(sizes, rngs=nnx.Rngs(1))))
   params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
-  state = TrainState.create(put(params, state_shardings(mesh, params)), optimizer)
+  state = TrainState.create(params, optimizer)
+  state = put(state, state_shardings(mesh, state))
   objective = Objective(kind, Masking(), VOCABULARY)
-  forward = pretraining_function(sizes, head)
+  forward = pretraining_function(sizes, head, platform=platform_of(mesh))
   train = make_train_step(pretraining_loss(forward, objective, seed), optimizer, mesh, state)
   evaluate = make_eval_step(held_out_sums(forward, objective), mesh)
   spread = NamedSharding(mesh, PartitionSpec(None, BATCH))
@@ -213,18 +214,37 @@ def test_training_lowers_the_losses(kind):
     np.testing.assert_array_equal(value, again[name])  # the masks are fixed
 
 
-def test_eight_devices_give_the_losses_of_one():
-  losses = []
-  for devices, data, fsdp in ((1, 1, 1), (8, 4, 2)):
-    mesh = make_mesh(data, fsdp, 1, jax.devices()[:devices])
-    state, step, _ = state_and_step("mlm_nsp", optax.adam(1e-2), mesh)
-    rng = np.random.default_rng(0)
-    found = []
-    for _ in range(3):
-      state, metrics = step(state, batch(rng))
-      found.append(float(metrics["loss"][0]))
-    losses.append(found)
-  np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
+def losses_on(data, fsdp, tensor):
+  """Returns the losses of ten updates with dropout, of a vocabulary that no axis divides, and of a held-out batch."""
+  mesh = make_mesh(data, fsdp, tensor, jax.devices()[: data * fsdp * tensor])
+  sizes = dataclasses.replace(
+    SIZES,
+    vocab_size=41,
+    num_attention_heads=4,
+    hidden_dropout_prob=0.2,
+    attention_probs_dropout_prob=0.2,
+  )
+  state, step, evaluate = state_and_step("mlm_nsp", optax.adam(1e-3), mesh, sizes=sizes)
+  rng = np.random.default_rng(0)
+  found = []
+  for _ in range(10):
+    state, metrics = step(state, batch(rng))
+    found.append(float(metrics["loss"][0]))
+  rows = jax.tree.map(lambda x: x[0], batch(rng))
+  return [
+    *found,
+    *(float(value[0]) for value in evaluate(state.params, rows, np.int32(0)).values()),
+  ]
+
+
+@pytest.fixture(scope="module")
+def losses_of_one():
+  return losses_on(1, 1, 1)
+
+
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (2, 2, 2), (1, 1, 4)])
+def test_a_mesh_gives_the_losses_of_one_device(mesh, losses_of_one):
+  np.testing.assert_allclose(losses_on(*mesh), losses_of_one, rtol=1e-5, atol=1e-5)
 
 
 def test_parts_add_up_to_the_whole():
