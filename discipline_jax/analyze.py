@@ -56,7 +56,7 @@ def analyze(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     mesh = mesh_of(config)
     networks = read_networks(config, mesh, download=not dry_run)
     if dry_run:
-      print(_description(config, networks, workdir))
+      print(_description(config, networks, run))
       return
     with run:
       result = run.result() or _measure(config, networks, run, started)
@@ -90,7 +90,7 @@ def _check(config: ConfigDict) -> None:
       raise UserError(f"analysis.scales has {scale!r}, which is no deviation above 0; leave it out")
 
 
-def _description(config: ConfigDict, networks: Sequence[Network], workdir: pathlib.Path) -> str:
+def _description(config: ConfigDict, networks: Sequence[Network], run: Workdir) -> str:
   plan, analysis = networks[0].plan, config.analysis
   return command_line.format_rows(
     {
@@ -100,7 +100,7 @@ def _description(config: ConfigDict, networks: Sequence[Network], workdir: pathl
         f"network {number}": f"{one.name}, {one.config.summary}, token map {one.plan.token_map}"
         for number, one in enumerate(networks, 1)
       },
-      "workdir": str(workdir),
+      "workdir": run.describe(),
     }
   )
 

@@ -159,7 +159,7 @@ def _find_config(argument: str) -> str:
   raise UserError(f"no config file {value}; give a path, or one of: {', '.join(config_names())}")
 
 
-def at_least(config: ConfigDict, least: int, names: Iterable[str]) -> None:
+def at_least(config: ConfigDict, least: float, names: Iterable[str]) -> None:
   """Raises UserError if one of these fields, by dotted name, is set to less than `least`, or is not finite."""
   for name in names:
     value = _field(config, name)

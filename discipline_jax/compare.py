@@ -50,7 +50,7 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     _check_parts(program.plan)
     if dry_run:
-      print(_description(config, program, workdir))
+      print(_description(config, program, run))
       return
     grid = fitted_grid(config, program, run, started)
     plan = make_plan(make_trial(first, {"replicas": grid.seeds}))
@@ -70,7 +70,7 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
 def _check(config: ConfigDict) -> None:
   lists = {"inits": "model.init", "rates": "train.learning_rate"}
   check_fields(config, lists, {"model.init": INITS})
-  command_line.at_least(config, 0, ("compare.minutes",))
+  command_line.at_least(config, 0.1, ("compare.minutes",))
   command_line.at_least(config, 1, ("eval.every_steps",))
   if config.replicas < MIN_SEEDS:
     raise UserError(
@@ -88,7 +88,7 @@ def _check_parts(plan: Plan) -> None:
       )
 
 
-def _description(config: ConfigDict, program: Finetuning, workdir: pathlib.Path) -> str:
+def _description(config: ConfigDict, program: Finetuning, run: Workdir) -> str:
   grid = whole_grid(config, program.plan)
   minutes = config.compare.minutes
   bound = "" if minutes is None else f", or less, to keep to {minutes:g} minutes"
@@ -97,7 +97,7 @@ def _description(config: ConfigDict, program: Finetuning, workdir: pathlib.Path)
     | {
       "comparison": f"{', '.join(config.compare.inits)}, each at {', '.join(map('{:g}'.format, config.compare.rates))}"
       f" with one seed, and at its best rate with {grid.seeds} seeds{bound}",
-      "workdir": str(workdir),
+      "workdir": run.describe(),
     }
   )
 

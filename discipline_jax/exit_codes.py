@@ -32,7 +32,9 @@ def exit_code(command: Callable[[], None]) -> int:
       return _fail(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
     raise
   except KeyboardInterrupt:
-    return _fail("interrupted", 130)
+    return _fail(
+      "interrupted; the same command goes on, or begins again where nothing was saved", 130
+    )
   return 0
 
 

@@ -42,16 +42,16 @@ def finetune(
     dry_run: only say what would run.
     is_cell: the run is one of a study, which has one line for it: say neither the plan nor the result.
   """
-  if dry_run:
-    print(_description(Finetuning(make_plan(config), mesh_of(config)), workdir))
-    return
   run = Workdir(workdir, config)
+  if dry_run:
+    print(_description(Finetuning(make_plan(config), mesh_of(config)), run))
+    return
   result = run.result()
   if result is None:
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
     program = Finetuning(make_plan(config, download=True), mesh)
     if jax.process_index() == 0 and not is_cell:
-      print(_description(program, workdir), file=sys.stderr)
+      print(_description(program, run), file=sys.stderr)
     with run, Signals() as signals:
       result = run.result() or _train(program, run, signals)
       run.write_result(result)
@@ -61,8 +61,8 @@ def finetune(
     print(format_rows(describe.finetuned(result)))
 
 
-def _description(program: Finetuning, workdir: pathlib.Path) -> str:
-  return format_rows(finetuning_description.describe(program) | {"workdir": str(workdir)})
+def _description(program: Finetuning, run: Workdir) -> str:
+  return format_rows(finetuning_description.describe(program) | {"workdir": run.describe()})
 
 
 def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:

@@ -50,14 +50,14 @@ def pretrain(
     dry_run: only say what would run.
     is_cell: the run is one of a study, which has one line for it: say neither the plan nor the result.
   """
-  if dry_run:
-    print(_description(config, mesh_of(config), workdir))
-    return
   run = Workdir(workdir, config)
+  if dry_run:
+    print(_description(config, mesh_of(config), run))
+    return
   result = run.result()
   if result is None:
     mesh = mesh_of(config)
-    description = _description(config, mesh, workdir)
+    description = _description(config, mesh, run)
     prepared = prepare_everywhere(config)
     if jax.process_index() == 0 and not is_cell:
       print(f"{format_rows(summary(prepared))}\n{description}", file=sys.stderr)
@@ -70,9 +70,9 @@ def pretrain(
     print(format_rows(runs_describe.pretrained(result)))
 
 
-def _description(config: ConfigDict, mesh: Mesh, workdir: pathlib.Path) -> str:
+def _description(config: ConfigDict, mesh: Mesh, run: Workdir) -> str:
   check(config, mesh, jax.process_count())
-  return format_rows(describe(config, mesh) | {"workdir": str(workdir)})
+  return format_rows(describe(config, mesh) | {"workdir": run.describe()})
 
 
 def _train(

@@ -48,7 +48,7 @@ def search(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     rungs = rungs_of(config, program.num_steps)
     if dry_run:
-      print(_description(config, program, rungs, workdir))
+      print(_description(config, program, rungs, run))
       return
     with run:
       result = run.result()
@@ -68,7 +68,7 @@ def _check(config: ConfigDict) -> None:
 
 
 def _description(
-  config: ConfigDict, program: Finetuning, rungs: list[tuple[int, int]], workdir: pathlib.Path
+  config: ConfigDict, program: Finetuning, rungs: list[tuple[int, int]], run: Workdir
 ) -> str:
   search, grid = count_updates(config, rungs)
   numbers = ", then ".join(f"{number} for {steps} updates" for steps, number in rungs)
@@ -77,7 +77,7 @@ def _description(
     | {
       "search": f"for each of {', '.join(config.search.inits)}: {numbers}, with {config.replicas} seeds;"
       f" {search:,} updates, {100 * search / grid:.0f}% of the full grid",
-      "workdir": str(workdir),
+      "workdir": run.describe(),
     }
   )
 

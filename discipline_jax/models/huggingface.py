@@ -114,7 +114,8 @@ def load_params(
     unexpected = [name for _, name in missing if not name.startswith(fresh)]
     if unexpected:
       logging.warning(
-        "Random weights, because they are not taken from the checkpoint: %s", ", ".join(unexpected)
+        "the checkpoint does not have these weights, so they begin at random: %s",
+        ", ".join(unexpected),
       )
     drawn = jax.jit(lambda key: [flatten_dict(draw(key))[path] for path, _ in missing])(key)
     found.update(zip((path for path, _ in missing), drawn, strict=True))

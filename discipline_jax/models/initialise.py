@@ -48,18 +48,48 @@ def initial_params(
     `statistics`: Wu, Li, Liang, Insights into pre-training via simpler synthetic tasks, 2022. `pretrained_layers`:
     Tamkin, Singh, Giovanardi, Goodman, Investigating transferability in pretrained language models, 2020.
   """
+  fresh: tuple[str, ...] = ()
+  if pretrained_layers is not None:
+    assert isinstance(
+      config, ModelConfig
+    )  # the callers have checked this, and that there is a checkpoint
+    others = {*range(config.num_hidden_layers)} - {*pretrained_layers}
+    fresh = tuple(f"encoder.layer.{layer}." for layer in sorted(others))
+  return _params(init, config, head, checkpoint, seed, fresh)
+
+
+def initial_table(
+  init: str, config: ClassifierConfig, head: Head, checkpoint: pathlib.Path | None, seed: int
+) -> Float[np.ndarray, "vocab features"]:
+  """Returns the table of word embeddings that `initial_params` gives; reads no other weight of the checkpoint."""
+  others = (
+    *(f"embeddings.{name}" for name in ("pos", "token_type", "LayerNorm")),
+    "encoder.",
+    "pooler.",
+  )
+  params = _params(init, config, head, checkpoint, seed, others)
+  return np.array(word_embeddings(params)["weight"])
+
+
+def _params(
+  init: str,
+  config: ClassifierConfig,
+  head: Head,
+  checkpoint: pathlib.Path | None,
+  seed: int,
+  fresh: tuple[str, ...],
+) -> dict:
+  """Returns the initial parameters; those of the encoder whose names begin with one of `fresh` are random."""
   draw, key = _draw(config, head), jax.random.key(seed)
   if init == "scratch":
     return draw(key)
-  assert checkpoint is not None  # the callers have checked this
+  assert checkpoint is not None
   assert isinstance(config, ModelConfig)
   shapes = jax.eval_shape(draw, key)
-  fresh = () if isinstance(head, Pretraining) else _head_prefixes(shapes)
+  if not isinstance(head, Pretraining):
+    fresh = (*fresh, *_head_prefixes(shapes))
   if init == "re_emb":
     fresh = (*fresh, "embeddings.word_embeddings.")
-  if pretrained_layers is not None:
-    others = {*range(config.num_hidden_layers)} - {*pretrained_layers}
-    fresh = (*fresh, *(f"encoder.layer.{layer}." for layer in sorted(others)))
   params = load_params(checkpoint, config, shapes, draw, key, fresh)
   return params if init in ("pretrained", "re_emb") else _without_structure(params, init, seed)
 

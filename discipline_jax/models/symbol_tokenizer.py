@@ -69,9 +69,11 @@ def symbol_tokenizer(
   names = [special[role] for role in ("pad", "cls", "sep", "mask")]
   steps += _hide(names, kind)
   tokenizer.normalizer = normalizers.Sequence(steps)
-  unit = {"characters": _LETTER, "kmers": f"{_LETTER}{{{k}}}", "smiles": f"(?:{SMILES})"}.get(
-    kind, f"{_LETTER}+"
-  )
+  unit = {
+    "characters": _LETTER,
+    "kmers": f"{_LETTER}{{{k}}}",
+    "smiles": rf"(?:{SMILES}|[\[\]])",
+  }.get(kind, f"{_LETTER}+")
   room = max_length - 2 * add_special_tokens
   tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
     [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]

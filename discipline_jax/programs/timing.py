@@ -1,5 +1,6 @@
 """Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into a time."""
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning
@@ -62,15 +64,17 @@ class Grid:
   epoch_steps: int
   every_steps: int
 
+  @property
+  def programs(self) -> int:
+    """How often it compiles: the rate and, because it decays over them, the number of updates are part of a program."""
+    finals = 0 if self.trial_steps == self.steps else min(self.rates, self.inits)
+    return self.rates + finals
+
   def seconds(self, speed: Speed) -> float:
     """Returns the seconds that all of it takes."""
     trials = self.rates * speed.run(self.trial_steps, self.every_steps)
     finals = self.seeds * speed.run(self.steps, self.every_steps)
-    # The number of updates is part of a program, because the rate decays over them.
-    programs = self.rates
-    if self.trial_steps != self.steps:
-      programs += min(self.rates, self.inits)
-    return programs * speed.compile + self.inits * (trials + finals)
+    return self.programs * speed.compile + self.inits * (trials + finals)
 
 
 def measure_speed(program: Finetuning, begin: float) -> Speed:
@@ -83,9 +87,10 @@ def measure_speed(program: Finetuning, begin: float) -> Speed:
   clock = time.perf_counter()
   lowered = program.lower()
   begin += time.perf_counter() - clock
-  clock = time.perf_counter()
-  program.compile(lowered)
-  compiling = time.perf_counter() - clock
+  with _without_cache():
+    clock = time.perf_counter()
+    program.compile(lowered)
+    compiling = time.perf_counter() - clock
   clock = time.perf_counter()
   state = program.start()
   jax.block_until_ready(state)
@@ -93,9 +98,10 @@ def measure_speed(program: Finetuning, begin: float) -> Speed:
   parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
   scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
   params = [one.params for one in state["states"]]
-  clock = time.perf_counter()
-  program.predictions(params, "validation")
-  compiling += time.perf_counter() - clock
+  with _without_cache():
+    clock = time.perf_counter()
+    program.predictions(params, "validation")
+    compiling += time.perf_counter() - clock
   clock = time.perf_counter()
   program.predictions(params, "validation")
   each = (time.perf_counter() - clock) / scored["validation"]
@@ -108,6 +114,22 @@ def measure_speed(program: Finetuning, begin: float) -> Speed:
     during * each,
     sum(scored.values()) * each,
   )
+
+
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+  """Compiles also what an earlier start left in the cache: the runs have other programs, which are not in it."""
+  was_on = jax.config.values["jax_enable_compilation_cache"]
+  try:
+    _use_cache(False)
+    yield
+  finally:
+    _use_cache(was_on)
+
+
+def _use_cache(is_on: bool) -> None:
+  jax.config.update("jax_enable_compilation_cache", is_on)
+  compilation_cache.reset_cache()  # JAX decides only once whether there is one
 
 
 def _seconds_per_update(program: Finetuning, state) -> float:
@@ -144,9 +166,10 @@ def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
   needed = math.ceil((least.seconds(speed) + spent) / _USED / 60)
   raise UserError(
     f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
-    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
-    f" --config.compare.minutes={needed}, or fewer compare.rates or compare.inits, a smaller model.checkpoint, or a"
-    " task.train_fraction"
+    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second and {speed.compile:.0f} s to compile"
+    f" each of {least.programs} programs, need {needed}; set --config.compare.minutes={needed}, fewer compare.rates or"
+    " compare.inits, a smaller model.checkpoint, a task.train_fraction, or a smaller task.max_length, with fewer"
+    " lengths to compile"
   )
 
 

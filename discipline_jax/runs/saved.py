@@ -19,7 +19,7 @@ from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.heads import ClassifierConfig
-from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
+from discipline_jax.models.initialise import SubTable, initial_table, word_embeddings
 from discipline_jax.models.locate import local_directory
 from discipline_jax.tasks.base import Task
 
@@ -84,10 +84,7 @@ class Saved:
     params, rows, _ = self.weights(seed)
     head = self.task.answer.head
     model = self.config.model
-    before = initial_params(
-      model.init, config, head, checkpoint, seed, pretrained_layers=model.pretrained_layers
-    )
-    table = np.array(word_embeddings(before)["weight"])
+    table = initial_table(model.init, config, head, checkpoint, seed)
     table[rows] = word_embeddings(params)["weight"]
     word_embeddings(params)["weight"] = table
     return params

@@ -65,6 +65,12 @@ class Workdir:
     self._check_owner()
     return (self.path / "config.json").exists()
 
+  def describe(self) -> str:
+    """Returns its path, and how far its run is; raises UserError if another run has begun here."""
+    state = "begun before" if self.is_claimed() else ""
+    state = "finished before" if state and (self.path / "result.json").exists() else state
+    return ", ".join(filter(None, (str(self.path), state)))
+
   def claim(self, directories: Mapping[str, pathlib.Path]) -> None:
     """Writes inputs.json and config.json, which make the directory this run's; does nothing if it is already.
 

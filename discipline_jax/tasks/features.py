@@ -1,6 +1,7 @@
 """Turns samples into arrays of symbol numbers, padded to one length."""
 
 import dataclasses
+import textwrap
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -188,10 +189,10 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
         " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     logging.warning(
-      "%d of %d symbols are not tokens of the model, so they use other tokens: %s%s",
+      "%d of %d symbols have no token of the model for themselves, so they use other tokens: %s%s",
       len(others),
       len(alphabet.symbols),
-      " ".join(others)[:60],
+      textwrap.shorten(" ".join(others), 60, placeholder=" ..."),
       _case_hint(others, alphabet, exact.keys()),
     )
     ids |= zip(others, left, strict=False)

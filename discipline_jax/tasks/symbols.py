@@ -111,7 +111,8 @@ class Spelling:
     wrong = next((c for c in letters if not c.isprintable() or c.isspace()), None)
     if wrong is not None and wrong.isspace() and self.kind == "smiles":
       raise UserError(
-        f"the character {wrong!r} in a SMILES, {place}; correct the line (the name of a molecule needs its own column)"
+        f"the character {wrong!r} in a SMILES, {place}; correct the line or, if it is the name of a molecule, set"
+        " --config.task.sequence_column to the column of the SMILES"
       )
     if wrong is not None and wrong.isspace():
       raise UserError(

@@ -1,11 +1,14 @@
 """How many seeds and epochs fit into a time, against sums by hand."""
 
+import contextlib
 import dataclasses
 
+import jax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from discipline_jax.errors import UserError
-from discipline_jax.programs.timing import Grid, Speed, fit
+from discipline_jax.programs.timing import Grid, Speed, _without_cache, fit
 
 # A training of 100 updates, evaluated twice: 5 + 100 * 0.5 + 2 * 1 + 3 = 60 s.
 SPEED = Speed(begin=5, compile=30, update=0.5, evaluate=1, finish=3)
@@ -67,3 +70,31 @@ def test_less_than_an_epoch_is_never_cut():
   assert fit(short, speed, minutes(cost + 0.1), 0) == least
   with pytest.raises(UserError, match="for 10 updates"):
     fit(short, speed, minutes(cost - 1), 0)
+
+
+def test_compiling_is_timed_without_the_cache(tmp_path):
+  """A second start finds its programs in the cache, but those of the runs that follow are not there."""
+  hits = []
+  jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
+  options = {
+    "jax_compilation_cache_dir": str(tmp_path),
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+  }
+  before = {name: jax.config.values[name] for name in options}
+  found = []
+  try:
+    for name, value in options.items():
+      jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    for context in (contextlib.nullcontext(), _without_cache(), contextlib.nullcontext()):
+      hits.clear()
+      lowered = jax.jit(lambda x: 3 * x + 1).lower(jax.ShapeDtypeStruct((7,), "float32"))
+      with context:
+        lowered.compile()
+      found.append(hits.count("/jax/compilation_cache/cache_hits"))
+  finally:
+    for name, value in before.items():
+      jax.config.update(name, value)
+    compilation_cache.reset_cache()
+  assert found == [0, 0, 1]

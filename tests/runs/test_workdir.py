@@ -17,14 +17,17 @@ from tests.testdata.small_files import write_model
 def test_it_is_claimed_once_and_finished_by_its_result(tmp_path):
   run = Workdir(tmp_path / "run", defaults.finetune())
   assert run.result() is None
+  assert run.describe() == str(run.path)
   assert not (tmp_path / "run").exists(), "nothing is written before it is entered"
   with run:
     assert not run.is_claimed()
     run.claim({})
     assert run.is_claimed()
     assert run.result() is None
+    assert run.describe() == f"{run.path}, begun before"
     run.write_result({"test": 3})
   assert Workdir(tmp_path / "run", defaults.finetune()).result() == {"test": 3}
+  assert run.describe() == f"{run.path}, finished before"
 
 
 def test_another_run_is_told_the_field(tmp_path):
@@ -32,7 +35,7 @@ def test_another_run_is_told_the_field(tmp_path):
     run.claim({})
   other = defaults.finetune()
   other.train.learning_rate = 0.5
-  for method in ("is_claimed", "result"):
+  for method in ("is_claimed", "result", "describe"):
     with pytest.raises(UserError, match=r"train.learning_rate .*0\.5.*1e-05.*config\.json"):
       getattr(Workdir(tmp_path, other), method)()
 
