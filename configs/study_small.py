@@ -22,15 +22,13 @@ _TEXT = ("glue_cola", "glue_sst2", "glue_mrpc", "glue_stsb")
 _OTHERS = (*PROTEIN, *(task for task in DNA if task != "dna_h4"), *MUSIC)
 _TWO = ("dna_splice", "protein_stability")
 _LONG = 128  # tokens
-# Updates, so many that all runs of a task together take a few minutes.
-_STEPS = {"dna_splice": 180, "protein_stability": 180, "glue_cola": 300, "glue_sst2": 300}
 
 
 def get_config():
   pretrainings = {"text": _pretrain_text()}
   for name in ("nesting", "uniform"):
     pretrainings[name] = artificial_small.get_config().runs[f"pretrain_{name}"]
-    pretrainings[name].train.steps = 600
+    pretrainings[name].train.steps = 2000
   cells = [
     *grid(("dna_splice",), models=("minilm",), inits=("pretrained", "scratch")),
     *_tiny(_TEXT, "shift"),
@@ -63,12 +61,10 @@ def _labels(cell):
 def _change(config, cell):
   config.replicas = 2
   config.task.max_length = _LONG
-  config.train.update(
-    steps=_STEPS.get(cell.task, 120), learning_rate=3e-4, grad_accumulation=1, warmup_steps=20
-  )
-  config.eval.update(every_steps=30, max_examples=256, select="best")
-  config.checkpoint.every_steps = 60
+  config.train.update(steps=400, learning_rate=5e-4, grad_accumulation=1, warmup_steps=40)
   if cell.model == "minilm":
-    config.train.update(steps=120, learning_rate=5e-5)
+    config.train.update(steps=240, learning_rate=1e-4)
   elif cell.model == "text":
-    config.train.steps = 120
+    config.train.update(steps=160, learning_rate=3e-4)
+  config.eval.update(every_steps=40, max_examples=256, select="best")
+  config.checkpoint.every_steps = 80
