@@ -7,13 +7,9 @@ operations, and the bytes that each kind of collective returns, with the largest
 """
 
 import argparse
-import collections
+import math
 import os
-import re
 import tempfile
-
-_SIZES = {"f32": 4, "bf16": 2, "s32": 4, "u32": 4, "pred": 1, "u8": 1, "s8": 1, "f16": 2, "s64": 8}
-_KINDS = ("all-gather", "all-reduce", "reduce-scatter", "collective-permute", "all-to-all")
 
 
 def compile_update(options: argparse.Namespace):
@@ -45,20 +41,6 @@ def compile_update(options: argparse.Namespace):
     return lowered.compile(), program.state
 
 
-def moved(text: str) -> dict[str, collections.Counter]:
-  """Returns, for each kind of collective, the bytes of each shape that it returns, in compiled HLO."""
-  found: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-  for line in text.splitlines():
-    match = re.search(rf"= (.*?) ({'|'.join(_KINDS)})(-start)?\(", line)
-    if match:
-      for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", match[1]):
-        number = 1
-        for size in filter(None, shape.split(",")):
-          number *= int(size)
-        found[match[2]][f"{dtype}[{shape}]"] += number * _SIZES.get(dtype, 4)
-  return found
-
-
 def main() -> None:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -76,16 +58,11 @@ def main() -> None:
   options = parser.parse_args()
   os.environ["JAX_PLATFORMS"] = "cpu"
   os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-  import jax
-  import numpy as np
-
   compiled, state = compile_update(options)
-  total = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-  own = sum(
-    int(np.prod(leaf.sharding.shard_shape(leaf.shape))) * leaf.dtype.itemsize
-    for leaf in jax.tree.leaves(state)
-  )
-  count = np.prod([*map(int, options.mesh.split("x"))])
+  from discipline_jax.programs.inspection import moved, state_bytes
+
+  own, total = state_bytes(state)
+  count = math.prod(map(int, options.mesh.split("x")))
   memory = compiled.memory_analysis()
   print(f"state {own / 1e6:,.0f} MB, {own / (total / count):.2f} x total / {count}")
   print(f"temporary {memory.temp_size_in_bytes / 1e9:.2f} GB")

@@ -98,6 +98,7 @@ def finetune() -> ConfigDict:
       "export": {  # mode = export: writes the model of a finished --workdir
         "output": placeholder(str),  # a directory, in Hugging Face's format
       },
+      "inspect": _inspect(),
       "mesh": _mesh(),
     }
   ).lock()  # a misspelt field in a config file is an error, too
@@ -167,6 +168,7 @@ def pretrain() -> ConfigDict:
           1_000_000,
         ),  # weights after these steps are kept for good, and after the last one
       },
+      "inspect": _inspect(),
       "mesh": _mesh(),
     }
   ).lock()
@@ -238,6 +240,16 @@ def _model(init: str) -> dict[str, Any]:
     "dtype": "float32",  # dtype of the arithmetic: float32 | bfloat16; weights are float32
     "dropout": placeholder(float),  # rate for hidden states and head; unset: the checkpoint's
     "attention_dropout": placeholder(float),  # rate for attention weights; unset: the checkpoint's
+  }
+
+
+def _inspect() -> dict[str, Any]:
+  """Returns the fields of mode = inspect, which compiles the updates of a config and says what they cost."""
+  return {
+    "chips": placeholder(
+      str
+    ),  # such as v5e:2x4 (a TPU slice) or h100:8; unset: the devices of this machine
+    "output": placeholder(str),  # a .json file for all numbers
   }
 
 

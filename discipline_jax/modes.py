@@ -81,6 +81,7 @@ MODES = {
   "pretrain": pretrain,
   "predict": finetune,
   "export": finetune,
+  "inspect": finetune,  # or of pre-training
   "compare": compare,
   "search": search,
 }

@@ -3,9 +3,11 @@
 import dataclasses
 import json
 import pathlib
+import types
+from typing import Any
 
 from discipline_jax.corpora.blocks import PARTS, file_name
-from discipline_jax.corpora.records import Records
+from discipline_jax.corpora.records import Records, record_dtype
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
@@ -60,6 +62,14 @@ class Prepared:
         " copy all its files, or delete this folder and prepare the corpus again"
       )
     return found
+
+
+class Unprepared(Prepared):
+  """Stands for a corpus of which only the vocabulary is known, for a program that is compiled and not run."""
+
+  def records(self, part: str, length: int) -> Any:
+    """Returns the dtype that the records would have."""
+    return types.SimpleNamespace(dtype=record_dtype(len(self.vocabulary.tokens)))
 
 
 def check_pairs(prepared: Prepared) -> None:

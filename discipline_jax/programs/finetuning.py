@@ -80,6 +80,14 @@ class Finetuning:
     checkpoint = self.plan.model.checkpoint
     return {} if checkpoint is None else {"model.checkpoint": checkpoint}
 
+  @property
+  def updates(self) -> dict[int, int]:
+    """The number of updates of each length, of all groups of replicas; after an epoch, as many as in the first one."""
+    first = min(self.num_steps, self.batches.steps_per_epoch)
+    lengths = [self.batches.at(step, group)[1] for step in range(first) for group in self.groups]
+    share = self.num_steps / first
+    return {int(n): round(share * lengths.count(n)) for n in np.unique(lengths)}
+
   @functools.cached_property
   def schedule(self) -> Callable[[int], Any]:
     """The learning rate by the number of updates made."""

@@ -100,6 +100,14 @@ class Pretraining:
     """The commit of a checkpoint that came from the hub."""
     return None if self._checkpoint is None else hub_commit(self._checkpoint)
 
+  @property
+  def updates(self) -> dict[int, int]:
+    """The number of updates of each length."""
+    counts: dict[int, int] = {}
+    for phase in self.phases:
+      counts[phase.length] = counts.get(phase.length, 0) + phase.last - phase.first
+    return counts
+
   def phase(self, step: int) -> Phase:
     """Returns the phase of the update that follows `step` updates."""
     return next(phase for phase in self.phases if step < phase.last)

@@ -24,6 +24,8 @@ _IRRELEVANT = (
   "predict.output",
   "predict.keep_columns",
   "export.output",
+  "inspect.chips",
+  "inspect.output",
   "mesh.data",
   "mesh.fsdp",
   "mesh.tensor",
