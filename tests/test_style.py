@@ -26,7 +26,7 @@ LAYERS = (
   ("programs", "runs"),
   ("finetune", "pretrain", "predict", "export"),
   ("study", "comparison", "measures"),
-  ("compare", "search", "analyze"),
+  ("compare", "search", "analyze", "inspect"),
   ("main",),
 )
 # The lines of a function, of a file, and the parameters of a function that a reader can follow.
