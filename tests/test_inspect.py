@@ -92,7 +92,7 @@ def test_what_the_updates_of_a_config_cost(make, tmp_path, capsys):
   assert (
     total / 4 <= device <= 1.4 * total / 4
   )  # biases are whole, and weigh more in a small network
-  for length, one in found["updates"].items():
+  for one in found["updates"].values():
     assert one["flops"] > 0
     assert one["peak"] > device
     assert one["moved"]["all-reduce"]
