@@ -1,5 +1,6 @@
 """Shares what every command with a config needs: flags, checks of config fields, and the form of messages."""
 
+import difflib
 import importlib.util
 import math
 import pathlib
@@ -72,11 +73,18 @@ def _check_field(config: ConfigDict, name: str) -> None:
   fields = config
   for part in name.split("."):
     if not isinstance(fields, ConfigDict) or part not in fields:
-      known = (
-        ", ".join(sorted(fields)) if isinstance(fields, ConfigDict) else "no fields of its own"
+      names = sorted(fields) if isinstance(fields, ConfigDict) else []
+      raise UserError(
+        f"the config has no field {name!r}; in place of {part!r} it has"
+        f" {_choices(part, names) if names else 'no fields of its own'}"
       )
-      raise UserError(f"the config has no field {name!r}; in place of {part!r} it has: {known}")
     fields = fields[part]
+
+
+def _choices(given: str, names: Sequence[str]) -> str:
+  """Returns the name that was probably meant, or all names."""
+  alike = difflib.get_close_matches(given, names, 1)
+  return f"{alike[0]!r}: did you mean that?" if alike else f"one of: {', '.join(names)}"
 
 
 def _reason(error: Exception) -> str:
@@ -156,7 +164,7 @@ def _find_config(argument: str) -> str:
       path = folder / f"{pathlib.Path(value).stem}.py"
       if path.exists():
         return f"--config={path}{colon}{model}"
-  raise UserError(f"no config file {value}; give a path, or one of: {', '.join(config_names())}")
+  raise UserError(f"no config file {value}; give a path, or {_choices(value, config_names())}")
 
 
 def at_least(config: ConfigDict, least: float, names: Iterable[str]) -> None:

@@ -49,8 +49,9 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     first = init_trial(config, settings.inits[0], settings.rates[0], fields)
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     _check_parts(program.plan)
+    if jax.process_index() == 0:
+      print(_description(config, program, run), flush=True)
     if dry_run:
-      print(_description(config, program, run))
       return
     grid = fitted_grid(config, program, run, started)
     plan = make_plan(make_trial(first, {"replicas": grid.seeds}))

@@ -47,8 +47,9 @@ def search(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     mesh = mesh_of(config)  # a mistake in it shows before anything is downloaded
     program = Finetuning(make_plan(first, download=not dry_run), mesh)
     rungs = rungs_of(config, program.num_steps)
+    if jax.process_index() == 0:
+      print(_description(config, program, rungs, run), flush=True)
     if dry_run:
-      print(_description(config, program, rungs, run))
       return
     with run:
       result = run.result()

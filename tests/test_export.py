@@ -86,7 +86,7 @@ def test_mistakes_are_one_line(uninterrupted, tmp_path, capsys):
     assert main(["main", CONFIG, "--config.mode=export", f"--workdir={workdir}"]) == 2
   assert "needs --config.export.output" in capsys.readouterr().err
   assert export(tmp_path / "nothing", tmp_path / "out") == 2
-  assert "no finished run in" in capsys.readouterr().err
+  assert "no finished fine-tuning in" in capsys.readouterr().err
   (tmp_path / "file").write_text("")
   assert export(workdir, tmp_path / "file") == 2
   assert "cannot write a checkpoint" in capsys.readouterr().err

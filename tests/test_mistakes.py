@@ -19,11 +19,11 @@ from tests.whole_runs import CONFIG, one_device
     ),
     (
       [CONFIG, "--config.train.lr=3"],
-      "the config has no field 'train.lr'; in place of 'lr' it has: batch_size, ",
+      "the config has no field 'train.lr'; in place of 'lr' it has one of: batch_size, ",
     ),
     (
       [CONFIG, "--config.train.batch_size.x=3"],
-      "the config has no field 'train.batch_size.x'; in place of 'x' it has: no fields",
+      "the config has no field 'train.batch_size.x'; in place of 'x' it has no fields",
     ),
     ([CONFIG, "--config.train.batch_size=many"], "invalid literal for int"),
     ([CONFIG, "--bogus"], "Unknown command line flag 'bogus'"),

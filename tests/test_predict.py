@@ -107,7 +107,7 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
   table = tmp_path / "new.csv"
   table.write_text("sequence\nACGT\n")
   assert run(tmp_path / "none", table, tmp_path / "out.csv") == 2
-  assert f"no finished run in {tmp_path / 'none'}" in capsys.readouterr().err
+  assert f"no finished fine-tuning in {tmp_path / 'none'}" in capsys.readouterr().err
   assert run(uninterrupted[0], table, tmp_path / "no" / "out.csv") == 2
   assert "is not a .csv file in a folder that exists" in capsys.readouterr().err
   assert run(uninterrupted[0], table, tmp_path / "out.csv", "--dry-run") == 0

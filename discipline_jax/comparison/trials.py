@@ -65,17 +65,21 @@ def make_trial(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
 
 
 def run_trial(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
-  """Runs a fine-tuning unless it is finished, and returns its result; None if its loss was not finite."""
-  if jax.process_index() == 0:
-    print(f"\n== {workdir.name}", flush=True)
+  """Runs a fine-tuning unless it is finished, says a line about it, and returns its result; None if its loss was not
+  finite.
+  """
   try:
-    finetune(config, workdir)
+    finetune(config, workdir, is_cell=True)
   except NotFinite as error:
     logging.warning("%s: %s", workdir.name, error)
     return None
   if jax.process_count() > 1:  # the first process has written what the others read
     multihost_utils.sync_global_devices(str(workdir))
-  return json.loads((workdir / "result.json").read_text(encoding="utf-8"))
+  result = json.loads((workdir / "result.json").read_text(encoding="utf-8"))
+  if jax.process_index() == 0:
+    score = f"validation {result['metric']} {result['validation']['mean']:.1f}"
+    print(f"{workdir.name}: {score}; {result['seconds']:.0f} s", flush=True)
+  return result
 
 
 def quality(workdir: pathlib.Path, result: Mapping) -> tuple[float, float]:

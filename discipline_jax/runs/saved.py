@@ -163,8 +163,10 @@ def read_model(workdir: pathlib.Path) -> Saved:
       for name in ("model/task.json", "result.json", "config.json")
     )
   except (OSError, ValueError):
+    below = sorted(path.parent.parent for path in workdir.glob("*/model/task.json"))
+    others = f", such as {below[0]}" if below else ""
     raise UserError(
-      f"no finished run in {workdir}; give the --workdir of a fine-tuning that has ended"
+      f"no finished fine-tuning in {workdir}; give the --workdir of one that has ended{others}"
     ) from None
   config = defaults.read(fields)
   if result.get("commit") is not None:  # the hub's main branch may have moved since
