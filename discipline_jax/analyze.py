@@ -17,7 +17,13 @@ from discipline_jax import command_line
 from discipline_jax.errors import UserError
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.measures.found import Found
-from discipline_jax.measures.networks import DROPOUTS, Network, read_networks
+from discipline_jax.measures.networks import (
+  DROPOUTS,
+  Network,
+  Planned,
+  plan_networks,
+  read_networks,
+)
 from discipline_jax.measures.similarity import LAYERS
 from discipline_jax.report.figures import png, svg
 from discipline_jax.runs.result import envelope
@@ -54,10 +60,11 @@ def analyze(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   result = None if dry_run else run.result()
   if result is None:
     mesh = mesh_of(config)
-    networks = read_networks(config, mesh, download=not dry_run)
+    planned = plan_networks(config, download=not dry_run)
     if dry_run:
-      print(_description(config, networks, run))
+      print(_description(config, planned, run))
       return
+    networks = read_networks(config, mesh, planned)
     with run:
       result = run.result() or _measure(config, networks, run, started)
       run.write_result(result)
@@ -90,14 +97,14 @@ def _check(config: ConfigDict) -> None:
       raise UserError(f"analysis.scales has {scale!r}, which is no deviation above 0; leave it out")
 
 
-def _description(config: ConfigDict, networks: Sequence[Network], run: Workdir) -> str:
+def _description(config: ConfigDict, networks: Sequence[Planned], run: Workdir) -> str:
   plan, analysis = networks[0].plan, config.analysis
   return command_line.format_rows(
     {
       "measure": f"{analysis.measure}, dropout {analysis.dropout}",
       "task": f"{plan.task.name}: {analysis.samples} samples of {analysis.part}",
       **{
-        f"network {number}": f"{one.name}, {one.config.summary}, token map {one.plan.token_map}"
+        f"network {number}": f"{one.name}, {one.plan.model.config.summary}, token map {one.plan.token_map}"
         for number, one in enumerate(networks, 1)
       },
       "workdir": run.describe(),

@@ -23,7 +23,7 @@ from discipline_jax.predict import params_of
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.programs.model import resolve_model
 from discipline_jax.runs.check_inputs import check_model
-from discipline_jax.runs.saved import read_model
+from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.streams import DROPOUT
 from discipline_jax.tasks.features import PAD
 from discipline_jax.training.sharding import platform_of
@@ -84,19 +84,34 @@ class Inputs:
   mask: Bool[np.ndarray, "batch length"]
 
 
-def read_networks(config: ConfigDict, mesh: Mesh, *, download: bool) -> list[Network]:
-  """Reads the networks of `analysis.models`, or `model.checkpoint` and the same network from scratch.
+@dataclasses.dataclass(frozen=True)
+class Planned:
+  """A network of which no weight is read yet.
+
+  Attributes:
+    name, plan: see `Network`.
+    init: value of `model.init`.
+    saved: the finished fine-tuning that has the weights; None if they are those before training.
+  """
+
+  name: str
+  plan: Plan
+  init: str
+  saved: Saved | None
+
+
+def plan_networks(config: ConfigDict, *, download: bool) -> list[Planned]:
+  """Finds the networks of `analysis.models`, or `model.checkpoint` and the same network from scratch.
 
   A name is `[INIT:]SOURCE`: a checkpoint as `model.checkpoint` takes it, with a value of `model.init` before it, or the
-  workdir of a finished fine-tuning. Each network has random weights of its own, and all have the same random token map.
+  workdir of a finished fine-tuning.
 
   Args:
     config: see `modes.analyze`.
-    mesh: where they run.
     download: whether missing public files of the task are downloaded.
 
   Raises:
-    UserError: a network that cannot be read, or networks that read different tokens.
+    UserError: a network that cannot be found, or networks that read different tokens.
   """
   names = config.analysis.models
   if not names:
@@ -105,8 +120,8 @@ def read_networks(config: ConfigDict, mesh: Mesh, *, download: bool) -> list[Net
         "no networks to compare; set --config.analysis.models=\"('A','scratch:A')\", or --config.model.checkpoint"
       )
     names = (config.model.checkpoint, f"scratch:{config.model.checkpoint}")
-  networks: list[Network] = []
-  for number, (given, name) in enumerate(zip(names, _short(names), strict=True)):
+  networks: list[Planned] = []
+  for given, name in zip(names, _short(names), strict=True):
     init, source = _cut(given)
     workdir = pathlib.Path(source).expanduser()
     if (workdir / "model" / "task.json").is_file():
@@ -115,12 +130,31 @@ def read_networks(config: ConfigDict, mesh: Mesh, *, download: bool) -> list[Net
           f"analysis.models has {given!r}, but {source} is the workdir of a fine-tuning, whose weights are given; leave"
           f" {init}: out"
         )
-      network = _finetuned(config, name, workdir, mesh, number, download)
+      networks.append(_finetuned(config, name, workdir, download))
     else:
-      network = _initial(config, name, init, source, mesh, number, download)
-    networks.append(network)
+      plan = _plan(config, {"model.checkpoint": source, "model.init": init}, download)
+      networks.append(Planned(name, plan, init, None))
+    model_config = networks[-1].plan.model.config
+    if not isinstance(model_config, ModelConfig):
+      raise UserError(
+        f"analysis.models has {name}, a {model_config.model_type}, which has no layers of attention; leave it out"
+      )
   _check_alike(networks)
   return networks
+
+
+def read_networks(config: ConfigDict, mesh: Mesh, planned: Sequence[Planned]) -> list[Network]:
+  """Reads or draws the weights. Each network has random ones of its own, and all have the same random token map.
+
+  Args:
+    config: see `modes.analyze`.
+    mesh: where they run.
+    planned: what `plan_networks` returned.
+
+  Raises:
+    UserError: a network that cannot be read.
+  """
+  return [_read(config, mesh, one, number) for number, one in enumerate(planned)]
 
 
 def _cut(given: str) -> tuple[str, str]:
@@ -187,27 +221,7 @@ def _plan(config: ConfigDict, fields: Mapping[str, Any], download: bool) -> Plan
   return make_plan(own, download=download)
 
 
-def _initial(
-  config: ConfigDict, name: str, init: str, source: str, mesh: Mesh, number: int, download: bool
-) -> Network:
-  plan = _plan(config, {"model.checkpoint": source, "model.init": init}, download)
-  head = plan.task.answer.head
-  params = initial_params(
-    init,
-    plan.model.config,
-    head,
-    plan.model.checkpoint,
-    config.seed + number,
-    pretrained_layers=plan.config.model.pretrained_layers,
-  )
-  table = word_embeddings(params)
-  table["weight"] = plan.sub_tables[0].cut(table["weight"])
-  return _network(config, name, init, plan, params, plan.sub_tables[0].lookup, mesh, number)
-
-
-def _finetuned(
-  config: ConfigDict, name: str, workdir: pathlib.Path, mesh: Mesh, number: int, download: bool
-) -> Network:
+def _finetuned(config: ConfigDict, name: str, workdir: pathlib.Path, download: bool) -> Planned:
   saved = read_model(workdir)
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   if saved.task.name != config.task.name:
@@ -219,32 +233,41 @@ def _finetuned(
   plan = _plan(config, flatten_dict(own, sep="."), download)
   if saved.task.alphabet != plan.task.alphabet:
     raise UserError(f"the run in {workdir} has other symbols than task.path; give its own table")
-  model = resolve_model(saved.config, saved.task)
-  params, lookup = params_of(saved, saved.best, model, plan.features.symbol_ids)
-  init = saved.config.model.init
-  return _network(config, name, init, plan, params, lookup, mesh, number)
+  return Planned(name, plan, saved.config.model.init, saved)
 
 
-def _network(config, name, init, plan, params, lookup, mesh, number) -> Network:
-  if not isinstance(plan.model.config, ModelConfig):
-    raise UserError(
-      f"analysis.models has {name}, a {plan.model.config.model_type}, which has no layers of attention; leave it out"
+def _read(config: ConfigDict, mesh: Mesh, planned: Planned, number: int) -> Network:
+  plan, saved, head = planned.plan, planned.saved, planned.plan.task.answer.head
+  if saved is not None:
+    model = resolve_model(saved.config, saved.task)
+    params, lookup = params_of(saved, saved.best, model, plan.features.symbol_ids)
+  else:
+    lookup = plan.sub_tables[0].lookup
+    params = initial_params(
+      planned.init,
+      plan.model.config,
+      head,
+      plan.model.checkpoint,
+      config.seed + number,
+      pretrained_layers=plan.config.model.pretrained_layers,
     )
+    table = word_embeddings(params)
+    table["weight"] = plan.sub_tables[0].cut(table["weight"])
+  assert isinstance(plan.model.config, ModelConfig)
   sizes = dataclasses.replace(plan.model.config, vocab_size=len(word_embeddings(params)["weight"]))
   # The authors' pretrained text models come without dropout, the others keep it; see docs/analyses.md.
   dropped = {
     "off": False,
     "on": True,
-    "authors": init == "scratch" or plan.token_map == "identity",
+    "authors": planned.init == "scratch" or plan.token_map == "identity",
   }[config.analysis.dropout]
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), DROPOUT), number)
-  encoder = encoder_function(sizes, plan.task.answer.head, plan.model.dtype, platform_of(mesh))
-  return Network(
-    name, plan, sizes, jax.device_put(params), lookup, encoder, key if dropped else None
-  )
+  encoder = encoder_function(sizes, head, plan.model.dtype, platform_of(mesh))
+  dropout_key = key if dropped else None
+  return Network(planned.name, plan, sizes, jax.device_put(params), lookup, encoder, dropout_key)
 
 
-def _check_alike(networks: list[Network]) -> None:
+def _check_alike(networks: Sequence[Planned]) -> None:
   """Raises UserError if a token of one network is not a token of the others."""
   first = networks[0]
   for other in networks[1:]:

@@ -8,7 +8,7 @@ from flax import nnx
 from discipline_jax import models, modes
 from discipline_jax.analysis import gradients
 from discipline_jax.measures import gradients as measures
-from discipline_jax.measures.networks import batches, read_networks
+from discipline_jax.measures.networks import batches, plan_networks, read_networks
 from discipline_jax.training.sharding import mesh_of
 
 BATCHES, SIZE = 10, 4
@@ -26,7 +26,8 @@ def test_products_of_ten_mini_batches_of_a_real_network(shared, tmp_path, monkey
   kept = []
   compare = gradients.compare_pairs
   monkeypatch.setattr(gradients, "compare_pairs", lambda own: kept.append(own) or compare(own))
-  networks = read_networks(config, mesh_of(config), download=False)
+  planned = plan_networks(config, download=False)
+  networks = read_networks(config, mesh_of(config), planned)
   measures.measure(config, networks, tmp_path)
   expected = _products(networks[0], config.seed, tmp_path / "model")
   np.testing.assert_allclose(kept[0], expected, atol=1e-5 * np.abs(expected).max())
