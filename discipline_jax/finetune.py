@@ -8,7 +8,6 @@ import time
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
 from discipline_jax.command_line import format_rows
@@ -24,7 +23,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.tasks.answer import Measured
 from discipline_jax.training import loop
 from discipline_jax.training.logs import MetricsLog
-from discipline_jax.training.sharding import mesh_of
+from discipline_jax.training.sharding import gather, mesh_of
 from discipline_jax.training.signals import Signals
 
 
@@ -113,8 +112,9 @@ def _finish(program: Finetuning, run: Workdir, bests: list, log: MetricsLog) -> 
   tests = [name for name in plan.splits[0] if name.startswith("test")]
   predictions = {name: program.predictions(params, name) for name in ("validation", *tests)}
   measured = {name: [one.measured for one in part] for name, part in predictions.items()}
-  weights = _by_seed(plan.seeds, program.restored(params))
+  groups = [gather(group) for group in program.restored(params)]
   if jax.process_index() == 0:
+    weights = _by_seed(plan.seeds, groups)
     write_model(run.path, plan.task, model_inputs(plan), weights, plan.sub_tables)
     write_predictions(run.path, plan.seeds, predictions)
   for name in tests:
@@ -163,8 +163,10 @@ def _log(
     log.write(step, part, replica, loss=one.loss, **one.errors, **{metric: one.score})
 
 
-def _by_seed(seeds: list[int], params: list[dict]) -> dict[int, dict]:
+def _by_seed(seeds: list[int], groups: list[dict]) -> dict[int, dict]:
   """Returns the parameters of each replica, by seed, given those of the groups."""
-  gathered = [multihost_utils.process_allgather(group, tiled=True) for group in params]
-  whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *gathered)
-  return {seed: jax.tree.map(lambda leaf, i=i: leaf[i], whole) for i, seed in enumerate(seeds)}
+  replicas = [(group, i) for group in groups for i in range(len(jax.tree.leaves(group)[0]))]
+  return {
+    seed: jax.tree.map(lambda leaf, i=i: leaf[i], group)
+    for seed, (group, i) in zip(seeds, replicas, strict=True)
+  }

@@ -30,7 +30,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training import loop
 from discipline_jax.training.feed import Feed
 from discipline_jax.training.logs import MetricsLog
-from discipline_jax.training.sharding import mesh_of
+from discipline_jax.training.sharding import gather, mesh_of
 from discipline_jax.training.signals import Signals
 from discipline_jax.training.state import TrainState
 
@@ -143,9 +143,8 @@ def _keep(program: Pretraining, directory: pathlib.Path, params: dict) -> None:
     is_there = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_there)))
   if is_there:
     return
-  if jax.process_count() > 1:
-    params = multihost_utils.process_allgather(params, tiled=True)
-  if jax.process_index() != 0:
+  params = gather(params)
+  if params is None:
     return
   part = directory.with_name(f".{directory.name}.part")
   shutil.rmtree(part, ignore_errors=True)

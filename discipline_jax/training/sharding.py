@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
@@ -123,6 +124,20 @@ def put(tree, shardings):
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
   return jax.tree.map(lay, tree, shardings)
+
+
+def gather(tree):
+  """Returns the arrays of a tree in full in the first process, and None in the others; all processes must call it.
+
+  One array comes after the other, so that the others need memory for one at a time.
+  """
+  is_first = jax.process_index() == 0
+  leaves, structure = jax.tree.flatten(tree)
+  found = []
+  for leaf in leaves:
+    whole = multihost_utils.process_allgather(leaf, tiled=True)
+    found.append(np.asarray(whole) if is_first else None)
+  return structure.unflatten(found) if is_first else None
 
 
 def place(mesh: Mesh, shapes):
