@@ -5,6 +5,7 @@ the machine that traces, because a program can be compiled on one machine for an
 """
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -24,19 +25,23 @@ class Platform:
     compute_capability: version of a GPU, as JAX names it: "9.0" for NVIDIA's H100, "gfx90a" for AMD's MI250; empty for
       other devices.
     mesh: where the program runs; None for one device.
+    rows: the axes of the mesh over which the rows of a batch are spread.
   """
 
   name: str
   compute_capability: str = ""
   mesh: Mesh | None = None
+  rows: tuple[str, ...] = BATCH
 
   @classmethod
-  def of(cls, device: jax.Device, mesh: Mesh | None = None) -> "Platform":
+  def of(
+    cls, device: jax.Device, mesh: Mesh | None = None, rows: tuple[str, ...] = BATCH
+  ) -> "Platform":
     """Returns the platform of a device, which may belong to a compile-only topology, and of the mesh that it is in."""
     mesh = None if mesh is None or mesh.size == 1 else mesh
     if device.platform in ("gpu", *_GPU_PLATFORMS):
-      return cls("gpu", str(getattr(device, "compute_capability", "")), mesh)
-    return cls(device.platform, mesh=mesh)
+      return cls("gpu", str(getattr(device, "compute_capability", "")), mesh, rows)
+    return cls(device.platform, mesh=mesh, rows=rows)
 
   @classmethod
   def default(cls) -> "Platform":
@@ -56,11 +61,11 @@ def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
     last: an axis of the mesh.
   """
   mesh = platform.mesh
-  if mesh is None or x.shape[0] % (mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]):
+  if mesh is None or x.shape[0] % math.prod(mesh.shape[axis] for axis in platform.rows):
     return x
   if last is not None and x.shape[-1] % mesh.shape[last]:
     last = None
-  return _lay(x, mesh, BATCH, *[None] * (x.ndim - 2), last)
+  return _lay(x, mesh, platform.rows, *[None] * (x.ndim - 2), last)
 
 
 def split_rows(table: jax.Array, platform: Platform) -> jax.Array:

@@ -5,13 +5,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Int
 
-from discipline_jax.models.platform import BATCH
 from discipline_jax.tasks.features import Features
 from discipline_jax.training.samples import Samples
-from discipline_jax.training.sharding import num_shards, put, replicated
+from discipline_jax.training.sharding import num_shards, put, replicated, rows_sharding
 
 
 def place_samples(mesh: Mesh, features: Features) -> Samples:
@@ -22,11 +21,6 @@ def place_samples(mesh: Mesh, features: Features) -> Samples:
     segments=None if features.segments is None else put(features.segments, whole),
     targets={name: put(target, whole) for name, target in features.targets.items()},
   )
-
-
-def rows_sharding(mesh: Mesh, ndim: int) -> NamedSharding:
-  """Returns the sharding of a batch's indices, whose last axis is spread over the devices."""
-  return NamedSharding(mesh, PartitionSpec(*[None] * (ndim - 1), BATCH))
 
 
 def compute_outputs(
@@ -50,7 +44,7 @@ def compute_outputs(
     batch_size: samples a batch, rounded up to a multiple of the mesh's shards.
     progress: called with the number of samples of each batch.
   """
-  shards = num_shards(mesh)
+  shards = num_shards(mesh, len(indices))
   size = -(-batch_size // shards) * shards
   lengths = all_lengths[indices]
   order = np.argsort(lengths, axis=1, kind="stable")
@@ -63,7 +57,7 @@ def compute_outputs(
     places = order[:, start : start + min(size, same)]
     rows = np.take_along_axis(indices, places, axis=1).astype(np.int32)
     padded = np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
-    batch = put(padded, rows_sharding(mesh, 2))
+    batch = put(padded, rows_sharding(mesh, padded.shape))
     outputs = np.asarray(eval_step(batch, int(longest[start])))
     batches.append((places, outputs[:, : rows.shape[1]]))
     start += rows.shape[1]

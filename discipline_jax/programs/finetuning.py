@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from discipline_jax.files import progress
 from discipline_jax.models.functional import Forward, classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
-from discipline_jax.programs.evaluation import compute_outputs, place_samples, rows_sharding
+from discipline_jax.programs.evaluation import compute_outputs, place_samples
 from discipline_jax.programs.finetuning_plan import Plan
 from discipline_jax.tasks.answer import Predictions
 from discipline_jax.training.batches import Batches
@@ -28,6 +28,7 @@ from discipline_jax.training.sharding import (
   platform_of,
   put,
   replicated,
+  rows_sharding,
   state_shardings,
 )
 from discipline_jax.training.state import Best, TrainState, first_best, replica_groups, update_best
@@ -63,7 +64,7 @@ class Finetuning:
       plan.lengths,
       batch_size=config.train.batch_size,
       accumulation=config.train.grad_accumulation,
-      row_multiple=num_shards(mesh),
+      row_multiple=num_shards(mesh, self._group_size),
     )
     self._steps: dict[int, Callable] = {}
 
@@ -121,7 +122,7 @@ class Finetuning:
     states, metrics = [], []
     for i, group in enumerate(self.groups):
       indices, length = self.batches.at(step, group)
-      batch = self._batch(put(indices, rows_sharding(self.mesh, 3)), group)
+      batch = self._batch(put(indices, rows_sharding(self.mesh, indices.shape)), group)
       new, measured = self._steps[length](state["states"][i], self._samples, batch)
       states.append(new)
       metrics.append(measured)
@@ -171,11 +172,15 @@ class Finetuning:
       own = put(scores[group].astype(np.float32), replicated(self.mesh))
       state["bests"][i] = self._take_best(state["bests"][i], state["states"][i], own)
 
+  @property
+  def _group_size(self) -> int:
+    return len(self.plan.seeds[self.groups[0]])
+
   @functools.cached_property
   def _forward(self) -> Forward:
-    plan = self.plan
+    plan, platform = self.plan, platform_of(self.mesh, self._group_size)
     return classifier_function(
-      plan.trained_config, plan.task.answer.head, plan.model.dtype, platform_of(self.mesh)
+      plan.trained_config, plan.task.answer.head, plan.model.dtype, platform
     )
 
   @functools.cached_property
@@ -250,7 +255,9 @@ class Finetuning:
     indices, _ = self.batches.at(0, group)
     count, symbols = len(indices), len(self.plan.sub_tables[0].lookup)
     shapes: list[Any] = [
-      jax.ShapeDtypeStruct(indices.shape, np.int32, sharding=rows_sharding(self.mesh, 3)),
+      jax.ShapeDtypeStruct(
+        indices.shape, np.int32, sharding=rows_sharding(self.mesh, indices.shape)
+      ),
       jax.ShapeDtypeStruct((count, symbols), np.int32, sharding=whole),
       jax.ShapeDtypeStruct((count,), np.int32, sharding=whole),
       {

@@ -64,14 +64,40 @@ def check_tensor(mesh: Mesh, config: ClassifierConfig) -> None:
     )
 
 
-def platform_of(mesh: Mesh) -> Platform:
-  """Returns the platform of the mesh's devices, which may be of a machine that is not here."""
-  return Platform.of(mesh.devices.flat[0], mesh)
+def spreads(mesh: Mesh, num_replicas: int) -> bool:
+  """Returns whether the axis `data` spreads the replicas of a group, and not the rows of each.
+
+  Then replicas exchange nothing. It needs as many replicas as the axis is long, or a multiple.
+  """
+  data = mesh.shape["data"]
+  return 1 < data <= num_replicas and num_replicas % data == 0
 
 
-def num_shards(mesh: Mesh) -> int:
-  """Returns the number of shares that the rows of a batch are cut into."""
-  return mesh.shape[BATCH[0]] * mesh.shape[BATCH[1]]
+def row_axes(mesh: Mesh, num_replicas: int = 1) -> tuple[str, ...]:
+  """Returns the axes over which the rows of a batch of each replica are spread."""
+  return BATCH[1:] if spreads(mesh, num_replicas) else BATCH
+
+
+def platform_of(mesh: Mesh, num_replicas: int = 1) -> Platform:
+  """Returns the platform of the mesh's devices, which may be of a machine that is not here.
+
+  Args:
+    mesh: the mesh.
+    num_replicas: how many replicas the program computes side by side.
+  """
+  return Platform.of(mesh.devices.flat[0], mesh, row_axes(mesh, num_replicas))
+
+
+def num_shards(mesh: Mesh, num_replicas: int = 1) -> int:
+  """Returns the number of shares that the rows of a batch of each replica are cut into."""
+  return math.prod(mesh.shape[axis] for axis in row_axes(mesh, num_replicas))
+
+
+def rows_sharding(mesh: Mesh, shape: Sequence[int]) -> NamedSharding:
+  """Returns the sharding of an array [replicas, ..., rows] of the indices of samples."""
+  lead = "data" if spreads(mesh, shape[0]) else None
+  middle = [None] * (len(shape) - 2)
+  return NamedSharding(mesh, PartitionSpec(lead, *middle, row_axes(mesh, shape[0])))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -90,12 +116,13 @@ def state_shardings(mesh: Mesh, state):
     names = [
       str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path
     ]
+    lead = "data" if leaf.ndim and spreads(mesh, leaf.shape[0]) else None
     if len(names) < 2 or leaf.ndim != 3:
-      return replicated(mesh)
+      return NamedSharding(mesh, PartitionSpec(lead))
     fitting = [
       _fitting(mesh, axes, size) for axes, size in zip(_axes(names), leaf.shape[1:], strict=True)
     ]
-    return NamedSharding(mesh, PartitionSpec(None, *fitting))
+    return NamedSharding(mesh, PartitionSpec(lead, *fitting))
 
   return jax.tree_util.tree_map_with_path(sharding, state)
 

@@ -15,7 +15,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
 from discipline_jax.training.optimizers import cut_parameters
-from discipline_jax.training.sharding import platform_of, replicated, state_shardings
+from discipline_jax.training.sharding import platform_of, replicated, spreads, state_shardings
 from discipline_jax.training.state import TrainState
 
 
@@ -79,7 +79,7 @@ def make_train_step(
     return TrainState(state.step + 1, params, opt_state), metrics
 
   def step(state: TrainState, shared, own) -> tuple[TrainState, dict]:
-    return over_replicas(lambda state, own: update(state, shared, own), state, own)
+    return over_replicas(mesh, lambda state, own: update(state, shared, own), state, own)
 
   return jax.jit(
     step,
@@ -99,7 +99,9 @@ def make_eval_step(function: Callable, mesh: Mesh) -> jax.stages.Wrapped:
   """
 
   def step(params: dict, shared, own, length: int | None = None):
-    return over_replicas(lambda params, own: function(params, shared, own, length), params, own)
+    return over_replicas(
+      mesh, lambda params, own: function(params, shared, own, length), params, own
+    )
 
   return jax.jit(
     step,
@@ -134,13 +136,16 @@ def accumulated_gradient(loss_of: Callable, params: dict, *parts) -> tuple[tuple
   return (loss, rest), gradient
 
 
-def over_replicas(function: Callable, *stacked):
+def over_replicas(mesh: Mesh, function: Callable, *stacked):
   """Applies `function` to each replica of a group, side by side."""
-  if jax.tree.leaves(stacked)[0].shape[0] == 1:
+  number = jax.tree.leaves(stacked)[0].shape[0]
+  if number == 1:
     # On CPU, a batched product over one replica is slower than a plain product. `squeeze` removes the axis, because
     # tracing an indexing operation for each of hundreds of arrays would take longer.
     alone = jax.tree.map(lambda x: jax.lax.squeeze(x, (0,)), stacked)
     return jax.tree.map(lambda x: jax.lax.expand_dims(x, (0,)), function(*alone))
+  if spreads(mesh, number):
+    return jax.vmap(function, spmd_axis_name="data")(*stacked)
   return jax.vmap(function)(*stacked)
 
 

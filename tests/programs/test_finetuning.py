@@ -14,6 +14,7 @@ from discipline_jax.programs import finetuning
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.programs.inspection import Cost
 from discipline_jax.training import update
 from discipline_jax.training.optimizers import make_optimizer
 from discipline_jax.training.samples import Batch, sample_loss
@@ -132,6 +133,32 @@ def test_replicas_side_by_side_equal_replicas_alone(plain):
   assert not np.allclose(losses[:, 1:], plain[0], atol=1e-3)
 
 
+@pytest.mark.parametrize(("replicas", "mesh"), [(8, (8, 1, 1)), (4, (2, 2, 2)), (3, (2, 2, 2))])
+def test_replicas_over_devices_equal_replicas_alone(replicas, mesh, plain):
+  """Each device has some of the replicas, if the axis divides them, and else some rows of all."""
+  spread = config(mesh)
+  spread.replicas = replicas
+  losses, program, state = run(spread, 8, slice(0, replicas))
+  np.testing.assert_allclose(losses[:, :1], plain[0], atol=1e-5)
+  alone = config()
+  alone.seed = 2
+  np.testing.assert_allclose(losses[:, 2:3], run(alone)[0], atol=1e-5)
+  own = state.params["base_model"]["embeddings"]["word_embeddings"]["weight"].addressable_shards[0]
+  assert own.data.shape[0] == (replicas if replicas % mesh[0] else replicas // mesh[0])
+  parts = program.predictions([state.params], "validation", 40)
+  assert len(parts) == replicas
+
+
+def test_replicas_over_devices_exchange_nothing():
+  """Only the metrics of all replicas are brought together."""
+  spread = config((8, 1, 1))
+  spread.replicas = 8
+  program = Finetuning(make_plan(spread), make_mesh(8, 1, 1))
+  program.groups = [slice(0, 8)]
+  cost = Cost.of(program.lower()[42].compile())
+  assert sum(sum(shapes.values()) for shapes in cost.moved.values()) <= 1024
+
+
 def test_a_part_of_the_table_trains_as_the_whole(plain):
   """The rows that the task reaches move as they would in the whole table, and no other row would move."""
   losses, program, state = plain
@@ -225,8 +252,8 @@ def test_the_program_is_that_of_the_mesh(platform, monkeypatch):
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   assert len(Finetuning(make_plan(two), mesh).groups) == 2
   assert "optimization_barrier" in Finetuning(make_plan(two), mesh).lower()[42].as_text()
-  monkeypatch.setattr(finetuning, "platform_of", lambda _: Platform(platform))
-  monkeypatch.setattr(update, "platform_of", lambda _: Platform(platform))
+  monkeypatch.setattr(finetuning, "platform_of", lambda *_: Platform(platform))
+  monkeypatch.setattr(update, "platform_of", lambda *_: Platform(platform))
   program = Finetuning(make_plan(two), mesh)
   assert program.groups == [slice(0, 2)]
   assert "optimization_barrier" not in program.lower()[42].as_text()
