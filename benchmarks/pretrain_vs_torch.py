@@ -97,7 +97,7 @@ def run_jax(
   def block(num_updates: int) -> None:
     nonlocal state, count
     for _ in range(num_updates):
-      state, metrics = program.update(state, batches[count % 8])
+      state, metrics = program.update(state, count, batches[count % 8])
       float(metrics["loss"][0])
       count += 1
 

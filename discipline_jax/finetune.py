@@ -88,7 +88,7 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
       first_step=first_step,
       num_steps=program.num_steps,
       hooks=[
-        loop.Hook(log.updates(program.schedule), config.train.log_every_steps),
+        loop.Hook(log.updates(program.rates), config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
       ],
       checkpoints=checkpoints,

@@ -73,9 +73,8 @@ def fitted_grid(config: ConfigDict, program: Finetuning, run: Workdir, started: 
     if jax.process_index() == 0:
       _write(path, {"grid": grid, "speed": speed}, minutes)
       print(
-        f"about {minutes:.3g} minutes at {1 / speed.update:.3g} updates a second, and {speed.compile:.0f} s to compile"
-        f" each of {grid.programs} programs: each init at {grid.rates} rate{'s' * (grid.rates > 1)} for"
-        f" {grid.trial_steps} updates, and with {grid.seeds} seeds for {_length(grid)}"
+        f"about {minutes:.3g} minutes at {1 / speed.update:.3g} updates a second: each init at {grid.rates}"
+        f" rate{'s' * (grid.rates > 1)} for {grid.trial_steps} updates, and with {grid.seeds} seeds for {_length(grid)}"
         + "".join(f"; {one}" for one in cuts(grid, whole)),
         flush=True,
       )

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
 from jax.sharding import Mesh
+from jaxtyping import Float32
 
 from discipline_jax.files import progress
 from discipline_jax.models.functional import Forward, classifier_function
@@ -19,7 +19,7 @@ from discipline_jax.programs.evaluation import compute_outputs, place_samples
 from discipline_jax.programs.finetuning_plan import Plan
 from discipline_jax.tasks.answer import Predictions
 from discipline_jax.training.batches import Batches
-from discipline_jax.training.optimizers import make_optimizer, make_schedule
+from discipline_jax.training.optimizers import learning_rates, make_optimizer
 from discipline_jax.training.samples import Batch, Samples, outputs_of, sample_loss
 from discipline_jax.training.sharding import (
   check_tensor,
@@ -32,7 +32,7 @@ from discipline_jax.training.sharding import (
   state_shardings,
 )
 from discipline_jax.training.state import Best, TrainState, first_best, replica_groups, update_best
-from discipline_jax.training.update import make_eval_step, make_train_step
+from discipline_jax.training.update import RATE, MakeOptimizer, make_eval_step, make_train_step
 
 _COMPILERS = 2  # programs that are compiled at the same time
 
@@ -90,15 +90,15 @@ class Finetuning:
     return {int(n): round(share * lengths.count(n)) for n in np.unique(lengths)}
 
   @functools.cached_property
-  def schedule(self) -> Callable[[int], Any]:
-    """The learning rate by the number of updates made."""
-    return jax.jit(make_schedule(self.plan.config.train, self.num_steps))
+  def rates(self) -> Float32[np.ndarray, " updates"]:
+    """The learning rate of each update."""
+    return learning_rates(self.plan.config.train, self.num_steps)
 
   def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
     """Lowers the training step for every length of the updates after `first_step`; all groups of replicas share it."""
     state, samples = self.state["states"][0], self._abstract_samples()
     return {
-      length: self._train_step(length).lower(state, samples, self._abstract_batch())
+      length: self._train_step(length).lower(state, RATE, samples, self._abstract_batch())
       for length in self._lengths(first_step)
     }
 
@@ -123,7 +123,8 @@ class Finetuning:
     for i, group in enumerate(self.groups):
       indices, length = self.batches.at(step, group)
       batch = self._batch(put(indices, rows_sharding(self.mesh, indices.shape)), group)
-      new, measured = self._steps[length](state["states"][i], self._samples, batch)
+      rate = self.rates[step]
+      new, measured = self._steps[length](state["states"][i], rate, self._samples, batch)
       states.append(new)
       metrics.append(measured)
     return {"states": states, "bests": state["bests"]}, metrics
@@ -184,13 +185,14 @@ class Finetuning:
     )
 
   @functools.cached_property
-  def _optimizer(self) -> optax.GradientTransformation:
-    return make_optimizer(self.plan.config.train, self.num_steps)
+  def _make_optimizer(self) -> MakeOptimizer:
+    return partial(make_optimizer, self.plan.config.train)
 
   @functools.cached_property
   def _create(self) -> Callable[[dict], TrainState]:
     parameters = self.plan.config.train.parameters
-    return partial(TrainState.create, optimizer=self._optimizer, parameters=parameters)
+    optimizer = self._make_optimizer(lambda _: 0.0)  # its state does not depend on the rate
+    return partial(TrainState.create, optimizer=optimizer, parameters=parameters)
 
   @functools.cached_property
   def _samples(self) -> Samples:
@@ -217,7 +219,7 @@ class Finetuning:
   def _train_step(self, length: int) -> jax.stages.Wrapped:
     loss = sample_loss(self._forward, self.plan.task.answer, length)
     state, parameters = self.state["states"][0], self.plan.config.train.parameters
-    return make_train_step(loss, self._optimizer, self.mesh, state, parameters)
+    return make_train_step(loss, self._make_optimizer, self.mesh, state, parameters)
 
   def _batch(self, indices: jax.Array, group: slice) -> Batch:
     return Batch(indices, *self._batch_constants[group.start])

@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Float32
 from ml_collections import ConfigDict
 
 from discipline_jax import models
@@ -32,7 +32,7 @@ from discipline_jax.training.objectives import (
   held_out_sums,
   pretraining_loss,
 )
-from discipline_jax.training.optimizers import make_optimizer, make_schedule
+from discipline_jax.training.optimizers import learning_rates, make_optimizer
 from discipline_jax.training.sharding import (
   check_tensor,
   place,
@@ -41,7 +41,7 @@ from discipline_jax.training.sharding import (
   state_shardings,
 )
 from discipline_jax.training.state import TrainState
-from discipline_jax.training.update import make_eval_step, make_train_step
+from discipline_jax.training.update import RATE, MakeOptimizer, make_eval_step, make_train_step
 
 _COUNTED = 1 << 14  # random training rows, which tell how frequent tokens are
 
@@ -81,9 +81,9 @@ class Pretraining:
     return place(self.mesh, jax.eval_shape(self._create, params))
 
   @functools.cached_property
-  def schedule(self) -> Callable[[int], Any]:
-    """The learning rate by the number of updates made."""
-    return jax.jit(make_schedule(self.config.train, self.num_steps))
+  def rates(self) -> Float32[np.ndarray, " updates"]:
+    """The learning rate of each update."""
+    return learning_rates(self.config.train, self.num_steps)
 
   @property
   def directories(self) -> dict[str, pathlib.Path]:
@@ -115,10 +115,10 @@ class Pretraining:
   def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
     """Lowers the training step for the length of every phase that has updates after `first_step`."""
     loss = pretraining_loss(self._forward, self._objective, self.config.seed)
-    step = make_train_step(loss, self._optimizer, self.mesh, self.state)
+    step = make_train_step(loss, self._make_optimizer, self.mesh, self.state)
     lengths = dict.fromkeys(one.length for one in self.phases if first_step < one.last)
     return {
-      length: step.lower(self.state, self._abstract_batch(length), None) for length in lengths
+      length: step.lower(self.state, RATE, self._abstract_batch(length), None) for length in lengths
     }
 
   def compile(self, lowered: Mapping[int, jax.stages.Lowered]) -> None:
@@ -140,9 +140,9 @@ class Pretraining:
     shardings = state_shardings(self.mesh, self.state)
     return jax.jit(self._create, out_shardings=shardings)(params)
 
-  def update(self, state: TrainState, batch: RowBatch) -> tuple[TrainState, dict]:
-    """Makes an update; returns the state and the metrics."""
-    return self._steps[batch.ids.shape[-1]](state, batch, None)
+  def update(self, state: TrainState, step: int, batch: RowBatch) -> tuple[TrainState, dict]:
+    """Makes the update that follows `step` updates; returns the state and the metrics."""
+    return self._steps[batch.ids.shape[-1]](state, self.rates[step], batch, None)
 
   def batches(self, first_step: int) -> Generator[RowBatch, None, None]:
     """Yields, on the mesh, the batches of the updates that follow `first_step` updates."""
@@ -213,12 +213,13 @@ class Pretraining:
     return pretraining_function(self.model_config, self._head, dtype, platform_of(self.mesh))
 
   @functools.cached_property
-  def _optimizer(self) -> optax.GradientTransformation:
-    return make_optimizer(self.config.train, self.num_steps)
+  def _make_optimizer(self) -> MakeOptimizer:
+    return partial(make_optimizer, self.config.train)
 
   @functools.cached_property
   def _create(self) -> Callable[[dict], TrainState]:
-    return partial(TrainState.create, optimizer=self._optimizer)
+    optimizer = self._make_optimizer(lambda _: 0.0)  # its state does not depend on the rate
+    return partial(TrainState.create, optimizer=optimizer)
 
   @functools.cached_property
   def _eval_step(self) -> Callable:

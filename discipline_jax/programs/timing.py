@@ -1,6 +1,5 @@
 """Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into a time."""
 
-import contextlib
 import dataclasses
 import math
 import time
@@ -8,10 +7,9 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax.experimental.compilation_cache import compilation_cache
 
 from discipline_jax.errors import UserError
-from discipline_jax.programs.finetuning import Finetuning
+from discipline_jax.programs.finetuning import Finetuning, State
 
 _SECONDS = 20  # updates are timed for so long
 _LEAST, _MOST = 4, 100  # and so many of them; the first one is not counted
@@ -24,21 +22,19 @@ class Speed:
   """How long the parts of a run take, in seconds.
 
   Attributes:
-    begin: reading data and weights, before the first update.
-    compile: compiling the programs of one learning rate; later runs read them from the cache.
+    begin: reading data and weights and loading the compiled programs, before the first update.
     update: one update.
     evaluate: evaluating on validation once, as during training.
     finish: scoring validation and test at the end.
   """
 
   begin: float
-  compile: float
   update: float
   evaluate: float
   finish: float
 
   def run(self, steps: int, every_steps: int) -> float:
-    """Returns the seconds of one seed's training, without compiling."""
+    """Returns the seconds of one seed's training."""
     evaluations = math.ceil(steps / every_steps)
     return self.begin + steps * self.update + evaluations * self.evaluate + self.finish
 
@@ -64,72 +60,49 @@ class Grid:
   epoch_steps: int
   every_steps: int
 
-  @property
-  def programs(self) -> int:
-    """How often it compiles: the rate and, because it decays over them, the number of updates are part of a program."""
-    finals = 0 if self.trial_steps == self.steps else min(self.rates, self.inits)
-    return self.rates + finals
-
   def seconds(self, speed: Speed) -> float:
     """Returns the seconds that all of it takes."""
     trials = self.rates * speed.run(self.trial_steps, self.every_steps)
     finals = self.seeds * speed.run(self.steps, self.every_steps)
-    return self.programs * speed.compile + self.inits * (trials + finals)
+    return self.inits * (trials + finals)
 
 
-def measure_speed(program: Finetuning, begin: float) -> Speed:
+def measure_speed(program: Finetuning, reading: float) -> Speed:
   """Measures a fine-tuning of one replica by its first updates, which are thrown away.
+
+  The learning rate is an input of its programs, so all runs of a comparison have the same ones. They are compiled here,
+  and then loaded as each run will do it: from the cache, or compiled again if there is none.
 
   Args:
     program: the fine-tuning.
-    begin: the seconds that it took to make it.
+    reading: the seconds that it took to make it.
   """
-  clock = time.perf_counter()
-  lowered = program.lower()
-  begin += time.perf_counter() - clock
-  with _without_cache():
-    clock = time.perf_counter()
-    program.compile(lowered)
-    compiling = time.perf_counter() - clock
-  clock = time.perf_counter()
-  state = program.start()
-  jax.block_until_ready(state)
-  begin += time.perf_counter() - clock
   parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
   scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
-  params = [one.params for one in state["states"]]
-  with _without_cache():
-    clock = time.perf_counter()
-    program.predictions(params, "validation")
-    compiling += time.perf_counter() - clock
+  _ready(program)
+  program = Finetuning(program.plan, program.mesh)
+  clock = time.perf_counter()
+  state, params = _ready(program)
+  loading = time.perf_counter() - clock
   clock = time.perf_counter()
   program.predictions(params, "validation")
   each = (time.perf_counter() - clock) / scored["validation"]
-  compiling -= each * scored["validation"]
   during = scored["validation"] if most == -1 else min(most, scored["validation"])
   return Speed(
-    begin,
-    compiling,
+    reading + max(0.0, loading - each * scored["validation"]),
     _seconds_per_update(program, state),
     during * each,
     sum(scored.values()) * each,
   )
 
 
-@contextlib.contextmanager
-def _without_cache() -> Iterator[None]:
-  """Compiles also what an earlier start left in the cache: the runs have other programs, which are not in it."""
-  was_on = jax.config.values["jax_enable_compilation_cache"]
-  try:
-    _use_cache(False)
-    yield
-  finally:
-    _use_cache(was_on)
-
-
-def _use_cache(is_on: bool) -> None:
-  jax.config.update("jax_enable_compilation_cache", is_on)
-  compilation_cache.reset_cache()  # JAX decides only once whether there is one
+def _ready(program: Finetuning) -> tuple[State, list[dict]]:
+  """Compiles all programs, and returns the state before the first update and its parameters."""
+  program.compile(program.lower())
+  state = program.start()
+  params = [one.params for one in state["states"]]
+  program.predictions(params, "validation")
+  return state, params
 
 
 def _seconds_per_update(program: Finetuning, state) -> float:
@@ -166,10 +139,9 @@ def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
   needed = math.ceil((least.seconds(speed) + spent) / _USED / 60)
   raise UserError(
     f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
-    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second and {speed.compile:.0f} s to compile"
-    f" each of {least.programs} programs, need {needed}; set --config.compare.minutes={needed}, fewer compare.rates or"
-    " compare.inits, a smaller model.checkpoint, a task.train_fraction, or a smaller task.max_length, with fewer"
-    " lengths to compile"
+    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
+    f" --config.compare.minutes={needed}, fewer compare.rates or compare.inits, a smaller model.checkpoint, a"
+    " task.train_fraction, or a smaller task.max_length, with fewer lengths to compile"
   )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 class Feed:
   """The batches of a run, each for one update."""
 
-  def __init__(self, batches: Generator, update: Callable[[Any, Any], tuple[Any, dict]]):
+  def __init__(self, batches: Generator, update: Callable[[Any, int, Any], tuple[Any, dict]]):
     """Prepares a feed; nothing is read yet.
 
     Args:
       batches: the batches of the updates that are left.
-      update: (state, batch) -> (state, metrics on the device).
+      update: (state, updates made, batch) -> (state, metrics on the device).
     """
     self._batches, self._update = batches, update
     self._waits: list[float] = []
@@ -22,14 +22,13 @@ class Feed:
 
   def update(self, state, step: int) -> tuple[Any, list[dict]]:
     """Makes the next update, for `loop.run`."""
-    del step  # the batches are in order
     clock = time.perf_counter()
     self._started = self._started or clock
     batch = next(self._batches)
     # The device only waits if it has nothing left to do. Since when is not known, so this is an upper bound.
     is_idle = all(value.is_ready() for value in self._running.values())
     self._waits.append(time.perf_counter() - clock if is_idle else 0)
-    state, self._running = self._update(state, batch)
+    state, self._running = self._update(state, step, batch)
     return state, [self._running]
 
   def waiting(self) -> float | None:

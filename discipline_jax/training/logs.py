@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
+from jaxtyping import Float32
 
 from discipline_jax.errors import RunFailed
 from discipline_jax.files.whole_files import whole_file
@@ -74,15 +76,15 @@ class MetricsLog:
         self._events.write_event(Event(wall_time=time.time(), step=step, summary=summary))
       self._events.flush()
 
-  def updates(self, schedule: Callable[[int], float]) -> Callable[[Any, int, Metrics], None]:
+  def updates(self, rates: Float32[np.ndarray, " updates"]) -> Callable[[Any, int, Metrics], None]:
     """Returns a hook of the training loop that logs the metrics of each replica and the learning rate.
 
     Args:
-      schedule: learning rate by the number of updates made.
+      rates: learning rate of each update.
     """
 
     def log(_, step: int, metrics: Metrics) -> None:
-      rate = float(schedule(step - 1))
+      rate = float(rates[step - 1])
       for replica in range(len(metrics["loss"])):
         measured = {name: float(value[replica]) for name, value in metrics.items()}
         self.write(step, "train", replica, **measured, learning_rate=rate)

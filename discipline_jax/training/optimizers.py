@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
 from flax.traverse_util import flatten_dict, unflatten_dict
+from jaxtyping import Float32
 from ml_collections import ConfigDict
 
 # Weight decay, if set, is decoupled for all of them (Loshchilov and Hutter 2019), so adam with decay is adamw.
@@ -56,8 +59,18 @@ def make_schedule(train: ConfigDict, num_steps: int) -> optax.Schedule:
   )
 
 
-def make_optimizer(train: ConfigDict, num_steps: int) -> optax.GradientTransformation:
-  """Builds the optimizer that `config.train` describes."""
+def learning_rates(train: ConfigDict, num_steps: int) -> Float32[np.ndarray, " updates"]:
+  """Returns the learning rate of each update."""
+  return np.asarray(jax.jit(jax.vmap(make_schedule(train, num_steps)))(jnp.arange(num_steps)))
+
+
+def make_optimizer(train: ConfigDict, rate: optax.Schedule) -> optax.GradientTransformation:
+  """Builds the optimizer that `config.train` describes.
+
+  Args:
+    train: the block of the config.
+    rate: the learning rate by the number of updates made. The form of the optimizer's state is the same for all.
+  """
   decay = (
     [optax.add_decayed_weights(train.weight_decay, mask=decayed)] if train.weight_decay else []
   )
@@ -66,7 +79,7 @@ def make_optimizer(train: ConfigDict, num_steps: int) -> optax.GradientTransform
     *clip,
     OPTIMIZERS[train.optimizer](),
     *decay,
-    optax.scale_by_learning_rate(make_schedule(train, num_steps)),
+    optax.scale_by_learning_rate(rate),
   )
 
 

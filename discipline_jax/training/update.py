@@ -18,6 +18,8 @@ from discipline_jax.training.optimizers import cut_parameters
 from discipline_jax.training.sharding import platform_of, replicated, spreads, state_shardings
 from discipline_jax.training.state import TrainState
 
+RATE = jax.ShapeDtypeStruct((), jnp.float32)  # the learning rate, an input of a training step
+
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
@@ -41,30 +43,36 @@ class Loss:
 # (updates made, shared inputs, inputs of one replica) -> Loss
 GetLoss = Callable[[jax.Array, Any, Any], Loss]
 
+# learning rate by the number of updates made -> optimizer
+MakeOptimizer = Callable[[optax.Schedule], optax.GradientTransformation]
+
 
 def make_train_step(
   get_loss: GetLoss,
-  optimizer: optax.GradientTransformation,
+  make_optimizer: MakeOptimizer,
   mesh: Mesh,
   state: TrainState,
   parameters: str = "all",
 ) -> jax.stages.Wrapped:
-  """Compiles `(state, shared, own) -> (state, metrics)`; `state` is donated.
+  """Compiles `(state, rate, shared, own) -> (state, metrics)`; `state` is donated.
+
+  The learning rate of the update is an input, so that trainings of other rates and other lengths share a program.
 
   Args:
     get_loss: makes the loss of an update of one replica.
-    optimizer: its state must match `state`.
+    make_optimizer: makes an optimizer whose state matches `state`.
     mesh: where the step runs.
     state: state of a group of replicas; only its shapes are used.
     parameters: which parameters are trained, see `optimizers.PARAMETERS`. The gradient of the others is not computed.
 
   Returns:
-    A jitted function of the state, the inputs that all replicas share, and each replica's own inputs, which have a
-    leading axis over the replicas. Metrics are `loss`, `grad_norm` and the metrics of the loss, each
-    [replicas].
+    A jitted function of the state, the learning rate (Float32 []), the inputs that replicas share, and each replica's
+    own inputs, which have a leading axis over the replicas. Metrics are `loss`, `grad_norm` and those of the loss,
+    each [replicas].
   """
 
-  def update(state: TrainState, shared, own) -> tuple[TrainState, dict]:
+  def update(state: TrainState, rate: jax.Array, shared, own) -> tuple[TrainState, dict]:
+    optimizer = make_optimizer(lambda _: rate)
     loss = get_loss(state.step, shared, own)
     trained, frozen = cut_parameters(state.params, parameters)
 
@@ -78,8 +86,8 @@ def make_train_step(
     metrics = loss.metrics(rest) | {"loss": value, "grad_norm": optax.tree.norm(gradient)}
     return TrainState(state.step + 1, params, opt_state), metrics
 
-  def step(state: TrainState, shared, own) -> tuple[TrainState, dict]:
-    return over_replicas(mesh, lambda state, own: update(state, shared, own), state, own)
+  def step(state: TrainState, rate: jax.Array, shared, own) -> tuple[TrainState, dict]:
+    return over_replicas(mesh, lambda state, own: update(state, rate, shared, own), state, own)
 
   return jax.jit(
     step,

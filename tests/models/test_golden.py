@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from discipline_jax import models
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import SubTable, initial_params, word_embeddings
 from discipline_jax.tasks.answers import Class
-from discipline_jax.training.optimizers import make_optimizer
+from discipline_jax.training.optimizers import learning_rates, make_optimizer
 from discipline_jax.training.samples import Batch, Samples, sample_loss
 from discipline_jax.training.sharding import make_mesh
 from discipline_jax.training.state import TrainState
@@ -90,19 +91,19 @@ def test_twenty_adam_steps_equal_pytorch(golden):
       "max_grad_norm": None,
     }
   )
-  optimizer = make_optimizer(train, num_steps)
-  state = TrainState.create(params, optimizer)
+  state = TrainState.create(params, make_optimizer(train, lambda _: 0.0))
+  rates = learning_rates(train, num_steps)
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   labels = jnp.asarray(expected["labels"])
   samples = Samples(jnp.asarray(expected["symbols"]), None, {"labels": labels})
   lookup, seeds = jnp.asarray(sub_table.lookup)[None], jnp.zeros(1, jnp.int32)
   loss = sample_loss(forward, Class(("a", "b", "c")), samples.symbols.shape[1])
-  step = make_train_step(loss, optimizer, mesh, state)
+  step = make_train_step(loss, partial(make_optimizer, train), mesh, state)
   parts = 2 if directory.name == "bert_small" else 1  # gradient accumulation
   batches = np.arange(len(expected["labels"]), dtype=np.int32).reshape(-1, 1, parts, 8 // parts)
   losses = []
   for number in range(num_steps):
     batch = Batch(jnp.asarray(batches[number % len(batches)]), lookup, seeds)
-    state, metrics = step(state, samples, batch)
+    state, metrics = step(state, rates[number], samples, batch)
     losses.append(float(metrics["loss"][0]))
   np.testing.assert_allclose(losses, expected["losses"], atol=1e-4, rtol=0)

@@ -165,8 +165,8 @@ def test_gradient_accumulation_with_batch_normalization():
   states = []
   for indices in ([[[0, 1], [0, 1]]], [[[0, 1, -1, -1]]]):
     state = TrainState.create(jax.tree.map(jnp.copy, params), optimizer)
-    step = make_train_step(loss, optimizer, mesh, state)
-    states.append(step(state, samples, Batch(jnp.array(indices), lookup, seeds))[0].params)
+    step = make_train_step(loss, lambda _: optimizer, mesh, state)
+    states.append(step(state, 0.1, samples, Batch(jnp.array(indices), lookup, seeds))[0].params)
   for path, leaf in flatten_dict(states[1]).items():
     np.testing.assert_allclose(
       leaf, flatten_dict(states[0])[path], rtol=1e-4, atol=1e-6, err_msg=str(path)

@@ -63,8 +63,8 @@ def test_abstract_and_running_inputs_agree(program):
   )
   assert jax.tree.leaves(abstract) == jax.tree.leaves(real)
   program.compile(program.lower())
-  for batch in itertools.islice(program.batches(29), 2):  # one of each phase
-    state, metrics = program.update(state, batch)
+  for step, batch in enumerate(itertools.islice(program.batches(29), 2), 29):  # one of each phase
+    state, metrics = program.update(state, step, batch)
     assert np.isfinite(metrics["loss"]).all()
 
 
@@ -85,7 +85,7 @@ def test_the_first_process_decides_whether_a_step_is_kept(
   monkeypatch.setattr(multihost_utils, "process_allgather", gather)
   if not first_has_it:
     (tmp_path / "10").mkdir()  # this process sees it already
-  _keep(program, tmp_path / "10", {})
+  _keep(program, tmp_path / "10", {"weight": np.ones(1)})
   assert gathered == ([] if first_has_it else [True])
 
 

@@ -15,7 +15,7 @@ def slow(seconds):
 
 
 def test_updates_get_the_batches_in_order():
-  feed = Feed(slow([0, 0, 0]), lambda state, batch: ([*state, batch], {"loss": jnp.zeros(1)}))
+  feed = Feed(slow([0, 0, 0]), lambda state, _, batch: ([*state, batch], {"loss": jnp.zeros(1)}))
   state = []
   for step in range(3):
     state, (metrics,) = feed.update(state, step)
@@ -27,7 +27,7 @@ def test_updates_get_the_batches_in_order():
 def test_waiting_counts_without_the_first_batch():
   """The device is idle while the second batch is read, for 0.2 s; the first one takes 0.4 s, which does not count."""
   done = {"loss": jnp.zeros(1).block_until_ready()}
-  feed = Feed(slow([0.4, 0.2]), lambda state, batch: (state, done))
+  feed = Feed(slow([0.4, 0.2]), lambda state, _, batch: (state, done))
   assert feed.waiting() is None
   started = time.perf_counter()
   for step in range(2):

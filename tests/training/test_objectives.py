@@ -179,12 +179,13 @@ def state_and_step(kind, optimizer, mesh, seed=0, sizes=SIZES):
   state = put(state, state_shardings(mesh, state))
   objective = Objective(kind, Masking(), VOCABULARY)
   forward = pretraining_function(sizes, head, platform=platform_of(mesh))
-  train = make_train_step(pretraining_loss(forward, objective, seed), optimizer, mesh, state)
+  loss = pretraining_loss(forward, objective, seed)
+  train = make_train_step(loss, lambda _: optimizer, mesh, state)
   evaluate = make_eval_step(held_out_sums(forward, objective), mesh)
   spread = NamedSharding(mesh, PartitionSpec(None, BATCH))
   return (
     state,
-    lambda state, rows: train(state, jax.device_put(rows, spread), None),
+    lambda state, rows: train(state, 0.0, jax.device_put(rows, spread), None),
     lambda params, rows, number: evaluate(params, (rows, number), None),
   )
 

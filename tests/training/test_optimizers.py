@@ -6,7 +6,12 @@ import ml_collections
 import numpy as np
 import pytest
 
-from discipline_jax.training.optimizers import decayed, make_optimizer, make_schedule
+from discipline_jax.training.optimizers import (
+  decayed,
+  learning_rates,
+  make_optimizer,
+  make_schedule,
+)
 
 TRAIN = ml_collections.ConfigDict(
   {
@@ -24,6 +29,10 @@ def train(**changes) -> ml_collections.ConfigDict:
   return ml_collections.ConfigDict({**TRAIN, **changes})
 
 
+def scheduled(config, num_steps):
+  return make_optimizer(config, make_schedule(config, num_steps))
+
+
 def test_schedule_by_hand():
   schedule = make_schedule(train(), 10)
   np.testing.assert_allclose(
@@ -33,12 +42,15 @@ def test_schedule_by_hand():
   np.testing.assert_allclose(
     [schedule(step) for step in (0, 2, 4, 7, 10)], [0, 0.05, 0.1, 0.05, 0], atol=1e-8
   )
+  rates = learning_rates(train(warmup_steps=4), 10)
+  np.testing.assert_allclose(rates[[0, 2, 4, 7]], [0, 0.05, 0.1, 0.05], atol=1e-8)
+  assert (rates.shape, rates.dtype) == ((10,), np.float32)
 
 
 def test_adam_is_the_formula():
   """Kingma & Ba 2015, algorithm 1, in numpy."""
   gradients = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-  optimizer = make_optimizer(train(), 10)
+  optimizer = scheduled(train(), 10)
   params = {"weight": jnp.zeros(3)}
   state = optimizer.init(params)
   x, m, v = np.zeros(3), np.zeros(3), np.zeros(3)
@@ -53,7 +65,7 @@ def test_adam_is_the_formula():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_optimizer_goes_downhill_and_leaves_rows_without_gradient(name):
   """Training only some rows of the embedding table is exact because the other rows do not move."""
-  optimizer = make_optimizer(train(optimizer=name), 100)
+  optimizer = scheduled(train(optimizer=name), 100)
   params = {"weight": jnp.ones((4, 3))}
   touched = jnp.array([[1.0], [0.0], [1.0], [0.0]])
 
@@ -77,7 +89,7 @@ def test_weight_decay_is_decoupled_and_spares_biases_and_layer_norm():
     "dense": {"weight": True, "bias": False},
     "LayerNorm": {"weight": False, "bias": False},
   }
-  optimizer = make_optimizer(train(optimizer="adamw", weight_decay=0.5), 10)
+  optimizer = scheduled(train(optimizer="adamw", weight_decay=0.5), 10)
   updates, _ = optimizer.update(
     jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params
   )
@@ -88,7 +100,7 @@ def test_weight_decay_is_decoupled_and_spares_biases_and_layer_norm():
 
 def test_long_gradients_are_shortened_together():
   """By hand: the norm of (3, 4) is 5, and that of (0.3, 0.4) is less than 1."""
-  optimizer = make_optimizer(train(optimizer="adagrad", max_grad_norm=1.0), 10)
+  optimizer = scheduled(train(optimizer="adagrad", max_grad_norm=1.0), 10)
   params = {"a": jnp.zeros(1), "b": jnp.zeros(1)}
   state = optimizer.init(params)
   _, state = optimizer.update({"a": jnp.array([3.0]), "b": jnp.array([4.0])}, state, params)
