@@ -19,7 +19,7 @@ from discipline_jax.programs.inspection import Cost, state_bytes
 from discipline_jax.programs.pretraining import Pretraining
 from discipline_jax.programs.pretraining_plan import check, sizes
 from discipline_jax.runs.result import versions
-from discipline_jax.training.sharding import make_mesh
+from discipline_jax.training.sharding import describe_mesh, make_mesh
 
 
 def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
@@ -41,7 +41,7 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   devices = jax.devices() if given is None else chips.devices(given)
   program = _program(config, devices)
   updates = program.updates
-  print(command_line.format_rows(_head(program, devices, updates)), flush=True)
+  print(command_line.format_rows(_head(program, updates)), flush=True)
   if dry_run:
     return
   if chip is None and len(devices) == 1:
@@ -74,12 +74,11 @@ def _program(config: ConfigDict, devices) -> Finetuning | Pretraining:
   return Pretraining(config, Unprepared(pathlib.Path(), vocabulary, {}), mesh)
 
 
-def _head(program, devices, updates: Mapping[int, int]) -> dict[str, str]:
+def _head(program, updates: Mapping[int, int]) -> dict[str, str]:
   own, total = state_bytes(program.state)
-  mesh = dict(program.mesh.shape)
-  shared = mesh["fsdp"] * mesh["tensor"]
+  shared = program.mesh.shape["fsdp"] * program.mesh.shape["tensor"]
   return {
-    "devices": f"{len(devices)} x {devices[0].device_kind}, mesh {mesh}",
+    "devices": describe_mesh(program.mesh),
     "state": f"{_bytes(own)} on each device (parameters, moments), {own / total * shared:.2f} of its share of"
     f" {_bytes(total)}",
     "updates": ", ".join(f"{count:,} of {length} tokens" for length, count in updates.items()),

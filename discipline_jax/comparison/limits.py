@@ -37,7 +37,9 @@ def limits(
     told.append(
       "how good any of them is on samples that chose nothing: there is no test part, so it is the validation part"
     )
-  told += [f"what more time would give: {one}" for one in cuts(grid, whole_grid(config, plan))]
+  told += [
+    f"what more time would change: now {one}" for one in cuts(grid, whole_grid(config, plan))
+  ]
   for edge, where in ((min, "lowest"), (max, "highest")):
     inits = [one.init for one in trained.values() if one.rate == edge(config.compare.rates)]
     if inits and len(config.compare.rates) > 1:

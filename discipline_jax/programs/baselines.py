@@ -163,7 +163,7 @@ def fit_linear(plan: Plan, split: Split, scaled) -> Baseline:
     }
     if best is None or measured["validation"].score > best["validation"].score:
       stopped = answer.labels and int(np.max(model.n_iter_)) >= _ITERATIONS
-      setting = f"L2 {1 / strength:g}" + (", not converged" if stopped else "")
+      setting = f"penalty {1 / strength:g}" + (", not converged" if stopped else "")
       best = measured
   assert best is not None
   return Baseline(

@@ -7,6 +7,7 @@ from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import NUM_SPECIAL, Features
+from discipline_jax.training.sharding import describe_mesh
 
 _BINS = 8  # bins in the histogram of lengths
 _SYMBOLS = 12  # most symbols that are shown
@@ -17,7 +18,6 @@ def describe(program: Finetuning) -> dict[str, str]:
   plan, config = program.plan, program.plan.config
   features, answer, split = plan.features, plan.task.answer, plan.splits[0]
   counts = ", ".join(f"{len(part)} {name}" for name, part in split.items())
-  device = program.mesh.devices.flat[0]
   return {
     "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
     f" {answer.summary}, {answer.metric}",
@@ -34,9 +34,9 @@ def describe(program: Finetuning) -> dict[str, str]:
     "token map": _token_map(plan) + _trained_rows(plan),
     "training": f"{program.num_steps} updates of {config.train.batch_size} samples"
     f" ({'train.epochs' if config.train.steps is None else 'train.steps, in place of train.epochs'}),"
-    f" {config.train.optimizer} {config.train.learning_rate:g}"
+    f" {config.train.optimizer} at rate {config.train.learning_rate:g}"
     f"{'' if config.train.parameters == 'all' else f', of {config.train.parameters} alone'}",
-    "devices": f"{program.mesh.size} x {device.device_kind}, mesh {dict(program.mesh.shape)}",
+    "devices": describe_mesh(program.mesh),
   }
 
 

@@ -21,7 +21,7 @@ from discipline_jax.models.weights import open_weights
 from discipline_jax.programs.finetuning_plan import check_training
 from discipline_jax.programs.model import given_sizes, with_dropout
 from discipline_jax.training.objectives import KINDS
-from discipline_jax.training.sharding import num_shards
+from discipline_jax.training.sharding import describe_mesh, num_shards
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +184,7 @@ def describe(config: ConfigDict, mesh: Mesh) -> dict[str, str]:
     "vocabulary": describe_vocabulary(config),
     "model": f"{config.model.init} ({config.model.checkpoint or own or 'BERT-base'}), {config.model.dtype}",
     "objective": f"{config.objective.kind}, {masking(config)}",
-    "training": f"{runs}; {train.optimizer} {train.learning_rate:g}, warm-up {train.warmup_steps:,}",
+    "training": f"{runs}; {train.optimizer} at rate {train.learning_rate:g}, warm-up {train.warmup_steps:,}",
     "kept steps": ", ".join(map(str, kept_steps(config))),
-    "devices": f"{mesh.size} x {mesh.devices.flat[0].device_kind}, mesh {dict(mesh.shape)}",
+    "devices": describe_mesh(mesh),
   }

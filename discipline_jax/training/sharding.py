@@ -45,6 +45,13 @@ def make_mesh(
   )
 
 
+def describe_mesh(mesh: Mesh) -> str:
+  """Returns the number and kind of the devices, and of several how they are laid out."""
+  axes = ", ".join(f"mesh.{name} {size}" for name, size in mesh.shape.items())
+  kind = f"{mesh.size} x {mesh.devices.flat[0].device_kind}"
+  return kind if mesh.size == 1 else f"{kind}, {axes}"
+
+
 def mesh_of(config: ConfigDict) -> Mesh:
   """Makes the mesh of `config.mesh` over all devices."""
   return make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
