@@ -146,11 +146,11 @@ def test_an_init_that_fails_at_all_rates_and_a_comparison_that_does(compare, tmp
 
 
 def test_the_time_is_said_and_kept(compare, tmp_path, capsys):
-  """6 updates take 1 + 6 + 2 + 1 s, 3 take 6 s: 2 * (2 * 6 + 2 * 10) s with two seeds, and 4 s of compiling."""
+  """6 updates take 1 + 6 + 2 + 1 s, 3 take 6 s: 2 * (2 * 6 + 2 * 10) s with two seeds."""
   assert compare(better_pretrained, "--config.compare.minutes=1.4")[0] == 0
   out = capsys.readouterr().out
   assert re.search(
-    r"about 1\.\d+ minutes at 1 updates a second, .* with 2 seeds for 6 updates", out
+    r"about 1\.\d+ minutes at 1 updates a second: .* with 2 seeds for 6 updates", out
   )
   result = result_of(tmp_path)
   assert result["seeds"] == [0, 1]
