@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
@@ -147,9 +146,6 @@ def _draw(found: Found, path: pathlib.Path) -> None:
   with matplotlib.rc_context({"svg.hashsalt": path.name, "font.size": 9}):
     figure = Figure(figsize=(6.4, 4), dpi=150, layout="constrained")
     found.draw(figure)
-    for axes in figure.axes:
-      if axes.get_xlabel() == "layer":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     files = {".png": png(figure), ".svg": svg(figure).encode()}
   for ending, content in files.items():
     with whole_file(path.with_suffix(ending)) as file:

@@ -32,9 +32,7 @@ def exit_code(command: Callable[[], None]) -> int:
       return _fail(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
     raise
   except KeyboardInterrupt:
-    return _fail(
-      "interrupted; the same command goes on, or begins again where nothing was saved", 130
-    )
+    return _fail("interrupted; run the same command to go on", 130)
   return 0
 
 

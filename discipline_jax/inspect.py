@@ -1,17 +1,18 @@
 """Compiles the updates of a config for chips that need not be here, and says what they cost."""
 
+import copy
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
 from discipline_jax.corpora.prepared import Unprepared
+from discipline_jax.corpora.source import chosen_vocabulary
 from discipline_jax.files.whole_files import write_json
-from discipline_jax.models.locate import resolve
-from discipline_jax.models.tokenizer import load_vocabulary, make_vocabulary
+from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.programs import chips
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import make_plan
@@ -36,17 +37,19 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     UserError: no such chips, or a mesh that does not fit them.
   """
   del workdir
-  given = config.inspect.chips
-  chip = None if given is None else chips.parse(given)[0]
-  devices = jax.devices() if given is None else chips.devices(given)
+  given, is_first = config.inspect.chips, jax.process_index() == 0
+  chip, devices = (None, jax.devices()) if given is None else chips.devices(given)
   program = _program(config, devices)
   updates = program.updates
-  print(command_line.format_rows(_head(program, updates)), flush=True)
+  if is_first:
+    print(command_line.format_rows(_head(program, updates)), flush=True)
   if dry_run:
     return
-  if chip is None and len(devices) == 1:
+  if chip is None and len(devices) == 1 and devices[0].platform == "cpu":
     chip = chips.measured(devices[0])
-  costs = {length: Cost.of(lowered.compile()) for length, lowered in program.lower().items()}
+  costs = _costs(config, program, devices)
+  if not is_first:
+    return
   for length, cost in costs.items():
     print(f"\nupdates of {length} tokens: {updates[length]:,}")
     print(command_line.format_rows(_cost(cost, chip)), flush=True)
@@ -61,26 +64,42 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     _write(config, program, costs, chip)
 
 
-def _program(config: ConfigDict, devices) -> Finetuning | Pretraining:
+def _program(config: ConfigDict, devices: Sequence[jax.Device]) -> Finetuning | Pretraining:
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   if "corpus" not in config:
     return Finetuning(make_plan(config), mesh)
   check(config, mesh, 1)
-  size = sizes(config).vocab_size
-  checkpoint = config.model.checkpoint
-  vocabulary = (
-    make_vocabulary((), size) if checkpoint is None else load_vocabulary(resolve(checkpoint), size)
-  )
+  vocabulary = chosen_vocabulary(config) or make_vocabulary((), sizes(config).vocab_size)
   return Pretraining(config, Unprepared(pathlib.Path(), vocabulary, {}), mesh)
 
 
-def _head(program, updates: Mapping[int, int]) -> dict[str, str]:
+def _costs(config: ConfigDict, program, devices: Sequence[jax.Device]) -> dict[int, Cost]:
+  """Compiles the update of each length that occurs, and returns its cost."""
+  parts = config.train.grad_accumulation
+  part = program
+  if parts > 1:  # one of them, because what stands in a loop is counted once
+    alone = copy.deepcopy(config)
+    alone.train.update(batch_size=config.train.batch_size // parts, grad_accumulation=1)
+    part = _program(alone, devices)
+  others = 0  # bytes of what lies on a device beside the arguments of an update
+  if isinstance(program, Finetuning):
+    others = state_bytes(program.state)[0] - state_bytes(program.state["states"][0])[0]
+  found = {}
+  lowered, of_part = program.lower(), part.lower()
+  for length in program.updates:
+    whole = Cost.of(lowered[length], len(devices), others)
+    found[length] = whole
+    if parts > 1:
+      found[length] = Cost.of(of_part[length], len(devices), 0).times(parts, whole)
+  return found
+
+
+def _head(program: Finetuning | Pretraining, updates: Mapping[int, int]) -> dict[str, str]:
   own, total = state_bytes(program.state)
-  shared = program.mesh.shape["fsdp"] * program.mesh.shape["tensor"]
+  best = ", the best ones so far" if isinstance(program, Finetuning) else ""
   return {
     "devices": describe_mesh(program.mesh),
-    "state": f"{_bytes(own)} on each device (parameters, moments), {own / total * shared:.2f} of its share of"
-    f" {_bytes(total)}",
+    "state": f"{_bytes(own)} on each device, {_bytes(total)} in all (parameters, moments{best})",
     "updates": ", ".join(f"{count:,} of {length} tokens" for length, count in updates.items()),
   }
 

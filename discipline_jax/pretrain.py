@@ -48,7 +48,7 @@ def pretrain(
     config: see `defaults.pretrain`.
     workdir: where the run is written: config.json, metrics.jsonl, events/, checkpoints/, steps/, result.json.
     dry_run: only say what would run.
-    is_cell: the run is one of a study, which has one line for it: say neither the plan nor the result.
+    is_cell: the run is one of several, and the caller says a line for each: say neither the plan nor the result.
   """
   run = Workdir(workdir, config)
   if dry_run:

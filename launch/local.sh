@@ -3,7 +3,7 @@
 #
 #   launch/local.sh [--dry-run] [--restarts=100] -- --config=pretrain_small --config.corpus.path=TEXT --workdir=DIR
 #
-# What stands after -- goes to `python -m discipline_jax.main`.
+# What stands after -- goes to `python -m discipline_jax.main`. Ctrl-C and SIGTERM are passed on, and end this script, too.
 set -u
 # shellcheck source=launch/run.sh
 . "$(dirname "$0")/run.sh"
@@ -21,10 +21,16 @@ done
 [ $# -gt 0 ] || fail "no arguments for discipline_jax.main; give -- and then for example --config=quickstart"
 
 # On a CPU under Linux these settings save a tenth to two fifths of the time (docs/speed.md).
-export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=40000000000}
+tunables=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=40000000000}
+stopped=0
 for ((start = 0; start <= restarts; start++)); do
-  run python -m discipline_jax.main "$@"
+  run env "GLIBC_TUNABLES=$tunables" python -m discipline_jax.main "$@" &
+  process=$!
+  trap 'stopped=1; kill -TERM $process' TERM
+  wait_for $process
   code=$?
-  goes_on "$code" || exit "$code"
+  if [ $stopped = 1 ] || ! goes_on "$code"; then
+    break
+  fi
 done
 exit "$code"

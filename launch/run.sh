@@ -21,3 +21,15 @@ fail() {
 goes_on() {
   [ "$1" = 75 ] || [ "$1" = 134 ]
 }
+
+# Waits until a process ends, also if a signal interrupts the waiting; returns its exit code.
+wait_for() {
+  local code
+  wait "$1"
+  code=$?
+  while kill -0 "$1" 2>/dev/null; do
+    wait "$1"
+    code=$?
+  done
+  return $code
+}

@@ -33,7 +33,7 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture
 def compare(checkpoint, tmp_path, monkeypatch):
   """Runs the comparison in `tmp_path / run` without training: (shares, arguments) -> (exit code, runs that it ran)."""
-  monkeypatch.setattr(timing, "measure_speed", lambda *_: Speed(1, 1, 1, 1))
+  monkeypatch.setattr(timing, "measure_speed", lambda _: Speed(1, 1, 1, 1))
   monkeypatch.setattr(report, "write", lambda _: None)
 
   def run(shares, *arguments):

@@ -62,10 +62,13 @@ def test_moved_bytes_by_hand():
 
 def test_time_by_hand():
   """Operations take longer than memory, an all-reduce passes twice, and half of the speed is used."""
-  cost = Cost(0, 0, flops=4e3, accessed=2e2, moved=moved(HLO), kernels={})
+  cost = Cost(0, flops=4e3, accessed=2e2, moved=moved(HLO), kernels={})
   chip = chips.Chip("tpu", flops=1e3, memory=1e9, bandwidth=1e2, links=62, source="")
   assert cost.sent == 160 + 2 * 44
   assert cost.seconds(chip) == 2 * (4 + 4)
+  whole = Cost(77, flops=5e3, accessed=3e2, moved={}, kernels={"a": 1})
+  assert cost.times(3, whole).seconds(chip) == 3 * cost.seconds(chip)
+  assert (cost.times(3, whole).peak, cost.times(3, whole).kernels) == (77, {"a": 1})
 
 
 def test_a_sum_over_devices_is_counted():
@@ -74,9 +77,9 @@ def test_a_sum_over_devices_is_counted():
   rows = NamedSharding(mesh, PartitionSpec("data"))
   x = jax.ShapeDtypeStruct((8, 40), jnp.float32, sharding=rows)
   whole = NamedSharding(mesh, PartitionSpec())
-  cost = Cost.of(jax.jit(lambda x: x.sum(0), out_shardings=whole).lower(x).compile())
+  cost = Cost.of(jax.jit(lambda x: x.sum(0), out_shardings=whole).lower(x), 8, others=10_000)
   assert sum(cost.moved["all-reduce"].values()) == 160
-  assert cost.arguments == 160
+  assert 10_160 <= cost.peak < 20_000
 
 
 @pytest.mark.parametrize("make", [finetuning, pretraining])
@@ -88,6 +91,11 @@ def test_what_the_updates_of_a_config_cost(make, tmp_path, capsys):
   found = json.loads((tmp_path / "costs.json").read_text())
   steps = sum(one["count"] for one in found["updates"].values())
   assert steps == 50
+  config.train.grad_accumulation = 2
+  inspect(config, tmp_path / "run")
+  twice = json.loads((tmp_path / "costs.json").read_text())
+  for length, one in twice["updates"].items():
+    assert one["flops"] == pytest.approx(found["updates"][length]["flops"], rel=0.1)
   device, total = found["state_bytes"]["device"], found["state_bytes"]["total"]
   assert (
     total / 4 <= device <= 1.4 * total / 4
@@ -138,4 +146,5 @@ def test_a_mesh_that_does_not_fit_the_chips(tmp_path):
 
 def test_the_speed_of_this_machine():
   chip = chips.measured(jax.devices()[0])
-  assert chip.flops > chip.bandwidth > 1e8
+  assert min(chip.flops, chip.bandwidth) > 0
+  assert "measured now" in chip.source

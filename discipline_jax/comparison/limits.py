@@ -38,7 +38,7 @@ def limits(
       "how good any of them is on samples that chose nothing: there is no test part, so it is the validation part"
     )
   told += [
-    f"what more time would change: now {one}" for one in cuts(grid, whole_grid(config, plan))
+    f"what would come out without this: {one}" for one in cuts(grid, whole_grid(config, plan))
   ]
   for edge, where in ((min, "lowest"), (max, "highest")):
     inits = [one.init for one in trained.values() if one.rate == edge(config.compare.rates)]

@@ -61,7 +61,7 @@ def fitted_grid(config: ConfigDict, program: Finetuning, run: Workdir, started: 
   if is_known:
     return Grid(**json.loads(path.read_text(encoding="utf-8"))["grid"])
   whole = whole_grid(config, program.plan)
-  speed = timing.measure_speed(program, time.perf_counter() - started)
+  speed = timing.measure_speed(program)
   if jax.process_count() > 1:  # all of them decide by the speed of the first
     seconds = np.array(dataclasses.astuple(speed), np.float32)
     speed = timing.Speed(*multihost_utils.broadcast_one_to_all(seconds).tolist())

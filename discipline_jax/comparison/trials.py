@@ -65,8 +65,10 @@ def make_trial(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
 
 
 def run_trial(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
-  """Runs a fine-tuning unless it is finished, says a line about it, and returns its result; None if its loss was not
-  finite.
+  """Runs a fine-tuning unless it is finished, and says a line about it.
+
+  Returns:
+    Its result; None if its loss was not finite.
   """
   try:
     finetune(config, workdir, is_cell=True)

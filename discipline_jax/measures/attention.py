@@ -14,7 +14,7 @@ from discipline_jax.analysis.attention import (
 )
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
-from discipline_jax.measures.found import Found
+from discipline_jax.measures.found import Found, label_layers
 from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
 
 _UNIFORM = "uniform"  # stands for attention that is the same for all tokens
@@ -102,5 +102,6 @@ def _draw(figure: Figure, rows: list[dict]) -> None:
       capsize=2,
       label=" - ".join(pair),
     )
-  axes.set(xlabel="layer", ylabel="mean L1 distance of matched heads", ylim=(0, None))
+  label_layers(axes)
+  axes.set(ylabel="mean L1 distance of matched heads", ylim=(0, None))
   axes.legend(fontsize=7)

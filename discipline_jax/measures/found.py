@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,12 @@ class Found:
   summary: Sequence[Sequence[str]]
   notes: Sequence[str]
   draw: Callable[[Figure], None]
+
+
+def label_layers(axes: Axes) -> None:
+  """Makes the horizontal axis one of layers, which have whole numbers."""
+  axes.set_xlabel("layer")
+  axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def text(value: float | None) -> str:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
 from discipline_jax.analysis.layernorm import Spread
-from discipline_jax.measures.found import Found
+from discipline_jax.measures.found import Found, label_layers
 from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
 
 _HALVES = ("attention", "feed-forward")
@@ -51,5 +51,6 @@ def _draw(figure: Figure, rows: list[dict]) -> None:
       axes.plot(
         [row["layer"] for row in own], values, style, color=f"C{i}", label=f"{name}, {half}"
       )
-  axes.set(xlabel="layer", ylabel="standard deviation before LayerNorm", ylim=(0, None))
+  label_layers(axes)
+  axes.set(ylabel="standard deviation before LayerNorm", ylim=(0, None))
   axes.legend(fontsize=7)

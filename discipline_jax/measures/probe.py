@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
 from discipline_jax.files import progress
-from discipline_jax.measures.found import Found
+from discipline_jax.measures.found import Found, label_layers
 from discipline_jax.measures.networks import Network, batches, run_encoder
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline, fit_baselines, fit_linear
@@ -94,5 +94,6 @@ def _draw(figure: Figure, rows: list[dict], metric: str) -> None:
       axes.plot(
         [row["layer"] for row in own], [row["test"] for row in own], "o-", color=f"C{i}", label=name
       )
-  axes.set(xlabel="layer", ylabel=f"test {metric} of a linear model")
+  label_layers(axes)
+  axes.set(ylabel=f"test {metric} of a linear model")
   axes.legend(fontsize=7)

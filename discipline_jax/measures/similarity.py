@@ -16,7 +16,7 @@ from discipline_jax.analysis.similarity import (
 )
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
-from discipline_jax.measures.found import Found, text
+from discipline_jax.measures.found import Found, label_layers, text
 from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
 
 LAYERS = ("last", "each", "pairs")
@@ -190,7 +190,8 @@ def _draw_lines(axes, rows: list[dict]) -> None:
       layers = [row["first_layer"] for row in own_rows]
       axes.plot(layers, [row["value"] for row in own_rows], f"C{i}o-", label=name)
       axes.plot(layers, [row["null"] for row in own_rows], f"C{i}:", label=f"{name}, null")
-    axes.set(xlabel="layer", ylim=(-0.05, 1.05))
+    label_layers(axes)
+    axes.set(ylim=(-0.05, 1.05))
   axes.legend(fontsize=7)
 
 

@@ -78,7 +78,7 @@ def split_rows(table: jax.Array, platform: Platform) -> jax.Array:
   if mesh is None or mesh.shape["tensor"] == 1:
     return table
   table = jnp.pad(table, ((0, -len(table) % mesh.shape["tensor"]), (0, 0)))
-  # Features over `tensor` first, because XLA exchanges features for rows over a single axis alone.
+  # Features over `tensor` first, because XLA exchanges features for rows only within one axis.
   return _lay(_lay(table, mesh, None, "tensor"), mesh, "tensor")
 
 

@@ -76,8 +76,8 @@ def parse(chips: str) -> tuple[Chip, str]:
   return CHIPS[name], rest
 
 
-def devices(chips: str) -> Sequence[jax.Device]:
-  """Returns the devices of a text such as `v5e:2x4` or `h100:8`; programs can be compiled for them, but not run.
+def devices(chips: str) -> tuple[Chip, Sequence[jax.Device]]:
+  """Returns the chip of a text such as `v5e:2x4` or `h100:8`, and the devices, for which programs can be compiled only.
 
   Raises:
     UserError: no such chip, no such shape, or the compiler for it is not installed.
@@ -95,7 +95,7 @@ def devices(chips: str) -> Sequence[jax.Device]:
   else:
     options, extra = {"platform": "tpu", "topology_name": chips}, "tpu"
   try:
-    return topologies.get_topology_desc(**options).devices
+    return chip, topologies.get_topology_desc(**options).devices
   except (NotImplementedError, RuntimeError, ValueError) as error:
     reason = " ".join(str(error).split())[:120]
     raise UserError(
@@ -105,7 +105,7 @@ def devices(chips: str) -> Sequence[jax.Device]:
 
 
 def measured(device: jax.Device) -> Chip:
-  """Measures, for a second or two, how fast a device of this machine multiplies and copies."""
+  """Measures, for a second or two, how fast the CPU multiplies float32 and copies."""
   with jax.default_device(device):
     a, b = jnp.ones((2048, 768)), jnp.ones((3072, 768))
     products = _seconds(jax.jit(lambda a, b: a @ b.T), a, b)

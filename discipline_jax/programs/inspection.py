@@ -11,7 +11,6 @@ import numpy as np
 
 from discipline_jax.programs.chips import Chip
 
-_BITS = {"pred": 8, "s4": 4, "u4": 4, "bf16": 16, "f16": 16}  # of other types the name ends in them
 COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "collective-permute", "all-to-all")
 
 
@@ -20,7 +19,6 @@ class Cost:
   """What one update costs each device.
 
   Attributes:
-    arguments: bytes of the state and the batch.
     peak: bytes of memory at most.
     flops: floating-point operations.
     accessed: bytes that are read from and written to memory, by the compiler's count.
@@ -28,7 +26,6 @@ class Cost:
     kernels: for each kernel that is called and not compiled by XLA, how often.
   """
 
-  arguments: int
   peak: int
   flops: float
   accessed: float
@@ -36,20 +33,43 @@ class Cost:
   kernels: Mapping[str, int]
 
   @classmethod
-  def of(cls, compiled: jax.stages.Compiled) -> "Cost":
+  def of(cls, lowered: jax.stages.Lowered, num_devices: int, others: int = 0) -> "Cost":
+    """Compiles a program and reads its cost.
+
+    Args:
+      lowered: the program.
+      num_devices: over how many devices it is spread.
+      others: bytes of memory of each device that are taken by what the program does not use.
+    """
+    compiled = lowered.compile()
     memory, text = compiled.memory_analysis(), compiled.as_text() or ""
-    counts = compiled.cost_analysis()
+    counts, before = compiled.cost_analysis(), lowered.cost_analysis()
     assert memory is not None
     assert counts is not None
+    kernels = collections.Counter(re.findall(r'custom_call_target="([^"]+)"', text))
+    flops = counts["flops"]
+    # The operations of a library's products are not known after they have become calls.
+    if before is not None and any("cublas" in name or "cudnn" in name for name in kernels):
+      flops = before["flops"] / num_devices
     own = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     return cls(
-      memory.argument_size_in_bytes,
-      own + memory.temp_size_in_bytes + memory.generated_code_size_in_bytes,
-      counts["flops"],
+      own + memory.temp_size_in_bytes + memory.generated_code_size_in_bytes + others,
+      flops,
       counts["bytes accessed"],
       moved(text),
-      collections.Counter(re.findall(r'custom_call_target="([^"]+)"', text)),
+      kernels,
     )
+
+  def times(self, parts: int, whole: "Cost") -> "Cost":
+    """Returns the cost of so many updates of this one's size in a loop, of which `whole` is the program.
+
+    The compiler counts what stands in a loop only once, but its memory is that of the loop.
+    """
+    moved = {
+      kind: collections.Counter({shape: parts * size for shape, size in shapes.items()})
+      for kind, shapes in self.moved.items()
+    }
+    return Cost(whole.peak, parts * self.flops, parts * self.accessed, moved, whole.kernels)
 
   @property
   def sent(self) -> float:
@@ -60,7 +80,7 @@ class Cost:
     )
 
   def seconds(self, chip: Chip) -> float:
-    """Predicts the time of an update: that of operations or of memory traffic, the longer one, and of what is moved."""
+    """Predicts the time of an update: of its operations or its memory traffic, the longer one, plus communication."""
     operations, traffic = self.flops / chip.flops, self.accessed / chip.bandwidth
     return (max(operations, traffic) + self.sent / chip.links) / chip.used
 
@@ -78,8 +98,8 @@ def moved(text: str) -> dict[str, collections.Counter[str]]:
 
 
 def _bits(dtype: str) -> int:
-  ending = re.search(r"(\d+)$", dtype)
-  return _BITS.get(dtype) or (int(ending[1]) if ending else 8)
+  number = re.search(r"\d+", dtype)  # f8e5m2 has 8
+  return 8 if number is None else int(number[0])  # `pred` has a byte
 
 
 def state_bytes(state) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning, State
+from discipline_jax.programs.finetuning_plan import make_plan
 
 _SECONDS = 20  # updates are timed for so long
 _LEAST, _MOST = 4, 100  # and so many of them; the first one is not counted
@@ -67,21 +68,19 @@ class Grid:
     return self.inits * (trials + finals)
 
 
-def measure_speed(program: Finetuning, reading: float) -> Speed:
+def measure_speed(program: Finetuning) -> Speed:
   """Measures a fine-tuning of one replica by its first updates, which are thrown away.
 
-  The learning rate is an input of its programs, so all runs of a comparison have the same ones. They are compiled here,
-  and then loaded as each run will do it: from the cache, or compiled again if there is none.
-
-  Args:
-    program: the fine-tuning.
-    reading: the seconds that it took to make it.
+  The learning rate is an input of its programs, so on a CPU all runs of a comparison have the same ones. They are
+  compiled here, and then all is done again that a run does before its first update: programs come from the cache, or
+  are compiled again if there is none. On an accelerator, which trains all seeds of an init in one program, that program
+  is compiled once more, which is not counted.
   """
   parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
   scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
   _ready(program)
-  program = Finetuning(program.plan, program.mesh)
   clock = time.perf_counter()
+  program = Finetuning(make_plan(program.plan.config), program.mesh)
   state, params = _ready(program)
   loading = time.perf_counter() - clock
   clock = time.perf_counter()
@@ -89,7 +88,7 @@ def measure_speed(program: Finetuning, reading: float) -> Speed:
   each = (time.perf_counter() - clock) / scored["validation"]
   during = scored["validation"] if most == -1 else min(most, scored["validation"])
   return Speed(
-    reading + max(0.0, loading - each * scored["validation"]),
+    max(0.0, loading - each * scored["validation"]),
     _seconds_per_update(program, state),
     during * each,
     sum(scored.values()) * each,
@@ -109,7 +108,7 @@ def _seconds_per_update(program: Finetuning, state) -> float:
   times: list[float] = []
   while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
     clock = time.perf_counter()
-    state, metrics = program.update(state, len(times))
+    state, metrics = program.update(state, len(times) % program.num_steps)
     jax.block_until_ready(metrics)
     times.append(time.perf_counter() - clock)
   return float(np.mean(times[1:]))
@@ -141,7 +140,7 @@ def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
     f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
     f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
     f" --config.compare.minutes={needed}, fewer compare.rates or compare.inits, a smaller model.checkpoint, a"
-    " task.train_fraction, or a smaller task.max_length, with fewer lengths to compile"
+    " task.train_fraction, or a smaller task.max_length"
   )
 
 

@@ -135,7 +135,7 @@ def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
     rows["seen"] = f"{', '.join(seen)} are in training, too"
   if weak:
     rows["caution"] = (
-      f"one answer for all samples would get {', '.join(weak)}, which is in the interval:"
-      " the score there is not told apart from it"
+      f"one answer for all samples would get {', '.join(weak)}, which is in the interval: the score may"
+      " be chance"
     )
   return rows

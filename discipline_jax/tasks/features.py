@@ -189,7 +189,7 @@ def _symbol_ids(alphabet: Alphabet, vocabulary: Vocabulary) -> np.ndarray:
         " ordinary tokens; choose another model.checkpoint or a larger model.config.vocab_size"
       )
     logging.warning(
-      "%d of %d symbols have no token of the model for themselves, so they use other tokens: %s%s",
+      "%d of %d symbols are no tokens of the model, or share one, so they use other tokens: %s%s",
       len(others),
       len(alphabet.symbols),
       textwrap.shorten(" ".join(others), 60, placeholder=" ..."),

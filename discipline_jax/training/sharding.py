@@ -123,7 +123,9 @@ def state_shardings(mesh: Mesh, state):
     names = [
       str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", "")))) for part in path
     ]
-    lead = "data" if leaf.ndim and spreads(mesh, leaf.shape[0]) else None
+    if leaf.ndim < 2:  # counters and scores, which the first process reads
+      return replicated(mesh)
+    lead = "data" if spreads(mesh, leaf.shape[0]) else None
     if len(names) < 2 or leaf.ndim != 3:
       return NamedSharding(mesh, PartitionSpec(lead))
     fitting = [

@@ -15,6 +15,7 @@ BATCHES, SIZE = 10, 4
 
 
 def test_products_of_ten_mini_batches_of_a_real_network(shared, tmp_path, monkeypatch):
+  torch = pytest.importorskip("torch")
   config = modes.analyze()
   config.data_dir = str(shared / "data")
   config.task.name = "dna_splice"
@@ -29,15 +30,14 @@ def test_products_of_ten_mini_batches_of_a_real_network(shared, tmp_path, monkey
   planned = plan_networks(config, download=False)
   networks = read_networks(config, mesh_of(config), planned)
   measures.measure(config, networks, tmp_path)
-  expected = _products(networks[0], config.seed, tmp_path / "model")
+  expected = _products(torch, networks[0], config.seed, tmp_path / "model")
   np.testing.assert_allclose(kept[0], expected, atol=1e-5 * np.abs(expected).max())
   ours, theirs = (compare(one) for one in (kept[0], expected))
   np.testing.assert_allclose(ours["cosine"], theirs["cosine"], atol=1e-5)
 
 
-def _products(network, seed, folder):
+def _products(torch, network, seed, folder):
   """Returns the dot products of all pairs of PyTorch's gradients, with the weights of the network."""
-  torch = pytest.importorskip("torch")
   transformers = pytest.importorskip("transformers")
   plan = network.plan
   head = plan.task.answer.head

@@ -9,7 +9,7 @@ from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import make_plan
-from discipline_jax.programs.timing import Grid, Speed, fit
+from discipline_jax.programs.timing import Grid, Speed, fit, measure_speed
 from discipline_jax.training.sharding import make_mesh
 
 # A training of 100 updates, evaluated twice: 5 + 100 * 0.5 + 2 * 1 + 3 = 60 s.
@@ -73,23 +73,32 @@ def test_less_than_an_epoch_is_never_cut():
     fit(short, SPEED, minutes(cost - 1), 0)
 
 
+def small(rate, steps):
+  config = defaults.finetune()
+  config.task.name = "dna_planted"
+  config.model.init = "scratch"
+  config.model.config.update(
+    vocab_size=64,
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=64,
+  )
+  config.train.update(steps=steps, learning_rate=rate, warmup_steps=steps // 2)
+  return Finetuning(make_plan(config), make_mesh(1, 1, 1, jax.devices()[:1]))
+
+
 def test_runs_of_other_rates_and_numbers_of_updates_share_their_programs():
   """So a comparison compiles once."""
   texts = set()
   for rate, steps in ((1e-3, 10), (1e-4, 20)):
-    config = defaults.finetune()
-    config.task.name = "dna_planted"
-    config.model.init = "scratch"
-    config.model.config.update(
-      vocab_size=64,
-      hidden_size=16,
-      num_hidden_layers=1,
-      num_attention_heads=2,
-      intermediate_size=16,
-      max_position_embeddings=64,
-    )
-    config.train.update(steps=steps, learning_rate=rate, warmup_steps=steps // 2)
-    mesh = make_mesh(1, 1, 1, jax.devices()[:1])
-    (lowered,) = Finetuning(make_plan(config), mesh).lower().values()
+    (lowered,) = small(rate, steps).lower().values()
     texts.add(lowered.as_text())
   assert len(texts) == 1
+
+
+def test_a_run_of_fewer_updates_than_are_timed():
+  speed = measure_speed(small(1e-3, 3))
+  assert min(dataclasses.astuple(speed)) > 0
+  assert speed.finish > speed.evaluate
