@@ -95,7 +95,9 @@ def test_what_the_updates_of_a_config_cost(make, tmp_path, capsys):
   inspect(config, tmp_path / "run")
   twice = json.loads((tmp_path / "costs.json").read_text())
   for length, one in twice["updates"].items():
-    assert one["flops"] == pytest.approx(found["updates"][length]["flops"], rel=0.1)
+    assert one["flops"] == pytest.approx(
+      found["updates"][length]["flops"], rel=0.2
+    )  # each part counts an optimizer
   device, total = found["state_bytes"]["device"], found["state_bytes"]["total"]
   assert (
     total / 4 <= device <= 1.4 * total / 4
