@@ -6,7 +6,7 @@
 - BERT-tiny on eleven tasks, pre-trained, from scratch, and with new word embeddings: text whose tokens are moved by
   1,000 rows, proteins, DNA and music. Inputs are cut to 128 tokens.
 - Four kept steps of a BERT of 4 x 256 that is pre-trained on the text in DATA/text/enwiki (as `pretrain_small`, but
-  for 1,600 updates), on splice junctions and protein stability.
+  for 1,600 updates), on splice junctions and protein stability, and the same network from scratch.
 - The same two tasks from a BERT of 4 x 128: pre-trained on nesting brackets, on uniform symbols, and from scratch.
 
 A task whose files are not below DATA fails alone. Other places for the two models: --config.models.minilm=DIR
@@ -35,7 +35,7 @@ def get_config():
     *_tiny(_OTHERS, "random"),
     *grid(_TWO, models=("text",), steps=(*pretrainings["text"].checkpoint.keep_steps, None)),
     *grid(_TWO, models=("nesting", "uniform")),
-    *grid(_TWO, models=("nesting",), inits=("scratch",), steps=(0,)),  # takes its sizes
+    *grid(_TWO, models=("text", "nesting"), inits=("scratch",), steps=(0,)),  # take their sizes
   ]
   return grids.study(cells, labels=_labels, change=_change, pretrainings=pretrainings)
 

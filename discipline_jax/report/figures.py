@@ -172,12 +172,15 @@ def step_panels(collected: Collected) -> list[Panel]:
     series: dict[str, list[Any]] = {}
     for row in own[own["step"].notna()].itertuples():
       labels = [row.model, row.corpus, row.setting, row.fraction]
-      name = ", ".join(str(one) for one in labels if one is not None and one == one)
+      name = ", ".join(dict.fromkeys(str(one) for one in labels if one is not None and one == one))
       series.setdefault(name, []).append(row)
     series = {
       name: sorted(one, key=lambda row: row.step) for name, one in series.items() if len(one) > 1
     }
-    scratch = [row for row in own.itertuples() if row.init == "scratch"]
+    networks = {row.network for one in series.values() for row in one}
+    scratch = [
+      row for row in own.itertuples() if row.init == "scratch" and {row.network} == networks
+    ]
     if series:
       panels.append(Panel(f"{task}, test", _steps_of(series, scratch[:1])))
   return panels

@@ -186,7 +186,9 @@ def _varying(
 
 def _variant(labels: Mapping[str, Any], varying: Sequence[str]) -> str:
   shown = [_text(label, labels[label]) for label in varying if label in labels]
-  return ", ".join([str(labels["model"]), *shown])
+  return ", ".join(
+    dict.fromkeys([str(labels["model"]), *shown])
+  )  # a model may have the name of its corpus
 
 
 def _text(label: str, value: Any) -> str:
