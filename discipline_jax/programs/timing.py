@@ -148,6 +148,7 @@ def _smaller(grid: Grid) -> Iterator[Grid]:
   """Yields what is left of a grid when more and more is cut off."""
   for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
     yield dataclasses.replace(grid, seeds=seeds, trial_steps=math.ceil(grid.steps / 2))
-  for epochs in range((grid.steps - 1) // grid.epoch_steps, 0, -1):
-    steps = epochs * grid.epoch_steps
+  quarter = grid.epoch_steps / 4
+  for quarters in range(math.ceil(grid.steps / quarter) - 1, 3, -1):
+    steps = round(quarters * quarter)
     yield dataclasses.replace(grid, seeds=MIN_SEEDS, steps=steps, trial_steps=math.ceil(steps / 2))
