@@ -56,6 +56,7 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   if chip is not None:
     seconds = sum(updates[length] * cost.seconds(chip) for length, cost in costs.items())
     hours = seconds / 3600
+  if chip is not None and not math.isnan(hours):
     print(
       f"\nprediction for all updates: {hours:.3g} hours, {hours * len(devices):.3g} chip-hours, at"
       f" {100 * chip.used:.0f}% of the speed of {chip.source}; no update was run"
@@ -113,8 +114,8 @@ def _cost(cost: Cost, chip: chips.Chip | None) -> dict[str, str]:
   kernels = ", ".join(f"{count} x {name}" for name, count in cost.kernels.items())
   rows = {
     "peak memory": _bytes(cost.peak),
-    "operations": f"{cost.flops / 1e9:,.0f} GFLOP",
-    "memory traffic": _bytes(cost.accessed),
+    "operations": "not counted" if math.isnan(cost.flops) else f"{cost.flops / 1e9:,.0f} GFLOP",
+    "memory traffic": "not counted" if math.isnan(cost.accessed) else _bytes(cost.accessed),
     **collectives,
     "kernels": kernels[:200] or "none but XLA's",
   }
@@ -126,7 +127,10 @@ def _cost(cost: Cost, chip: chips.Chip | None) -> dict[str, str]:
         ": does not fit; raise train.grad_accumulation, mesh.fsdp or the number of chips, lower train.batch_size, or"
         " set model.dtype=bfloat16 (in pre-training also remat=True)"
       )
-    rows["prediction"] = f"{1000 * cost.seconds(chip):.3g} ms an update"
+    seconds = cost.seconds(chip)
+    rows["prediction"] = (
+      "none, for want of counts" if math.isnan(seconds) else f"{1000 * seconds:.3g} ms an update"
+    )
   return rows
 
 

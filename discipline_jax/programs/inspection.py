@@ -20,8 +20,8 @@ class Cost:
 
   Attributes:
     peak: bytes of memory at most.
-    flops: floating-point operations.
-    accessed: bytes that are read from and written to memory, by the compiler's count.
+    flops: floating-point operations; NaN if the compiler does not count them.
+    accessed: bytes that are read from and written to memory, by the compiler's count; NaN if it has none.
     moved: for each kind of collective, the bytes of each shape that it returns.
     kernels: for each kernel that is called and not compiled by XLA, how often.
   """
@@ -43,19 +43,18 @@ class Cost:
     """
     compiled = lowered.compile()
     memory, text = compiled.memory_analysis(), compiled.as_text() or ""
-    counts, before = compiled.cost_analysis(), lowered.cost_analysis()
+    counts, before = compiled.cost_analysis() or {}, lowered.cost_analysis() or {}
     assert memory is not None
-    assert counts is not None
     kernels = collections.Counter(re.findall(r'custom_call_target="([^"]+)"', text))
-    flops = counts["flops"]
-    # The operations of a library's products are not known after they have become calls.
-    if before is not None and any("cublas" in name or "cudnn" in name for name in kernels):
-      flops = before["flops"] / num_devices
+    # A compiler for GPUs that are not here counts nothing, and none counts a library's products, which are calls.
+    flops = counts.get("flops", math.nan)
+    if any("cublas" in name or "cudnn" in name for name in kernels):
+      flops = before.get("flops", math.nan) / num_devices
     own = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     return cls(
       own + memory.temp_size_in_bytes + memory.generated_code_size_in_bytes + others,
       flops,
-      counts["bytes accessed"],
+      counts.get("bytes accessed", math.nan),
       moved(text),
       kernels,
     )
@@ -80,7 +79,10 @@ class Cost:
     )
 
   def seconds(self, chip: Chip) -> float:
-    """Predicts the time of an update: of its operations or its memory traffic, the longer one, plus communication."""
+    """Predicts the time of an update: of its operations or its memory traffic, the longer one, plus communication.
+
+    It is NaN if the compiler does not count these.
+    """
     operations, traffic = self.flops / chip.flops, self.accessed / chip.bandwidth
     return (max(operations, traffic) + self.sent / chip.links) / chip.used
 
