@@ -144,16 +144,23 @@ def _write(config: ConfigDict, program, costs: Mapping[int, Cost], chip: chips.C
       "mesh": dict(program.mesh.shape),
       "state_bytes": {"device": own, "total": total},
       "updates": {
-        str(length): vars(cost)
-        | {
-          "count": program.updates[length],
-          "seconds": None if chip is None else cost.seconds(chip),
-        }
+        str(length): _known(
+          vars(cost)
+          | {
+            "count": program.updates[length],
+            "seconds": math.nan if chip is None else cost.seconds(chip),
+          }
+        )
         for length, cost in costs.items()
       },
       "versions": versions(),
     },
   )
+
+
+def _known(numbers: dict) -> dict:
+  """Returns the numbers with None in place of NaN, which JSON has not."""
+  return {name: None if value != value else value for name, value in numbers.items()}
 
 
 def _bytes(number: float) -> str:
