@@ -246,9 +246,7 @@ def _model(init: str) -> dict[str, Any]:
 def _inspect() -> dict[str, Any]:
   """Returns the fields of mode = inspect, which compiles the updates of a config and says what they cost."""
   return {
-    "chips": placeholder(
-      str
-    ),  # such as v5e:2x4 (a TPU slice) or h100:8; unset: the devices of this machine
+    "chips": placeholder(str),  # v5e:2x4 (a TPU slice), h100:8 (GPUs); unset: those of this machine
     "output": placeholder(str),  # a .json file for all numbers
   }
 

@@ -3,7 +3,8 @@
 #
 #   launch/local.sh [--dry-run] [--restarts=100] -- --config=pretrain_small --config.corpus.path=TEXT --workdir=DIR
 #
-# What stands after -- goes to `python -m discipline_jax.main`. Ctrl-C and SIGTERM are passed on, and end this script, too.
+# What stands after -- goes to `python -m discipline_jax.main`. Ctrl-C and SIGTERM are passed on as SIGTERM, and end
+# this script, too.
 set -u
 # shellcheck source=launch/run.sh
 . "$(dirname "$0")/run.sh"
@@ -26,7 +27,7 @@ stopped=0
 for ((start = 0; start <= restarts; start++)); do
   run env "GLIBC_TUNABLES=$tunables" python -m discipline_jax.main "$@" &
   process=$!
-  trap 'stopped=1; kill -TERM $process' TERM
+  trap 'stopped=1; kill -TERM $process' INT TERM # bash starts what runs beside it without SIGINT
   wait_for $process
   code=$?
   if [ $stopped = 1 ] || ! goes_on "$code"; then

@@ -14,11 +14,11 @@ from discipline_jax.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-  """One accelerator, as its maker describes it.
+  """Describes one device: an accelerator as its maker does, or the CPU as `measured` finds it.
 
   Attributes:
-    kind: "tpu" or "gpu".
-    flops: products and sums in bfloat16 a second, at most.
+    kind: "tpu", "gpu" or "cpu".
+    flops: products and sums in bfloat16 (on a CPU float32) a second, at most.
     memory: bytes of memory.
     bandwidth: bytes of it that are read or written in a second.
     links: bytes a second that it can send to its neighbours.

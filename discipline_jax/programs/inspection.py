@@ -16,7 +16,7 @@ COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "collective-permute
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-  """What one update costs each device.
+  """Holds what one update costs each device.
 
   Attributes:
     peak: bytes of memory at most.
@@ -43,13 +43,13 @@ class Cost:
     """
     compiled = lowered.compile()
     memory, text = compiled.memory_analysis(), compiled.as_text() or ""
-    counts, before = compiled.cost_analysis() or {}, lowered.cost_analysis() or {}
+    counts = compiled.cost_analysis() or {}
     assert memory is not None
     kernels = collections.Counter(re.findall(r'custom_call_target="([^"]+)"', text))
     # A compiler for GPUs that are not here counts nothing, and none counts a library's products, which are calls.
     flops = counts.get("flops", math.nan)
     if any("cublas" in name or "cudnn" in name for name in kernels):
-      flops = before.get("flops", math.nan) / num_devices
+      flops = (lowered.cost_analysis() or {}).get("flops", math.nan) / num_devices
     own = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     return cls(
       own + memory.temp_size_in_bytes + memory.generated_code_size_in_bytes + others,

@@ -20,7 +20,7 @@ MIN_SEEDS = 2  # one seed has no interval
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-  """How long the parts of a run take, in seconds.
+  """Holds how long the parts of a run take, in seconds.
 
   Attributes:
     begin: reading data and weights and loading the compiled programs, before the first update.
@@ -42,7 +42,7 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-  """What a comparison trains if it has the time.
+  """Holds what a comparison trains if it has the time.
 
   Attributes:
     inits, rates: how many of each; every init tries every rate with one seed.

@@ -1,12 +1,12 @@
 """How much of a training state a device holds, on meshes of several shapes."""
 
 import jax
-import numpy as np
 import optax
 import pytest
 
 from discipline_jax import models
 from discipline_jax.models.initialise import abstract_params
+from discipline_jax.programs.inspection import state_bytes
 from discipline_jax.training.sharding import make_mesh, place
 from discipline_jax.training.state import TrainState
 
@@ -40,6 +40,5 @@ def test_a_device_has_its_share_of_the_state(name, mesh):
   data, fsdp, tensor = mesh
   devices = jax.devices()[: data * fsdp * tensor]
   state = jax.eval_shape(lambda params: TrainState.create(params, optax.adam(1e-4)), params)
-  leaves = jax.tree.leaves(place(make_mesh(*mesh, devices), state))
-  own = sum(int(np.prod(leaf.sharding.shard_shape(leaf.shape))) for leaf in leaves)
-  assert own <= 1.02 * sum(leaf.size for leaf in leaves) / (fsdp * tensor)
+  own, total = state_bytes(place(make_mesh(*mesh, devices), state))
+  assert own <= 1.02 * total / (fsdp * tensor)
