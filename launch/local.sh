@@ -23,9 +23,14 @@ done
 
 # On a CPU under Linux these settings save a tenth to two fifths of the time (docs/speed.md).
 tunables=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=40000000000}
+command=(env "GLIBC_TUNABLES=$tunables" python -m discipline_jax.main "$@")
+if [ "${dry_run:-0}" = 1 ]; then
+  run "${command[@]}"
+  exit
+fi
 stopped=0
 for ((start = 0; start <= restarts; start++)); do
-  run env "GLIBC_TUNABLES=$tunables" python -m discipline_jax.main "$@" &
+  "${command[@]}" & # not by `run`, whose shell would get the signals in the place of Python
   process=$!
   trap 'stopped=1; kill -TERM $process' INT TERM # bash starts what runs beside it without SIGINT
   wait_for $process

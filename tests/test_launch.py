@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -121,6 +122,25 @@ def test_a_stopped_run_is_started_again_on_this_machine(codes, runs, tmp_path):
   done = run("local.sh", "--", *ARGUMENTS, path=stand_ins(tmp_path, "python", codes=codes))
   assert done.returncode == int(codes[-1])
   assert (tmp_path / "calls").read_text().count("python -m discipline_jax.main") == runs
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_reaches_the_run_on_this_machine_and_ends_both(number, tmp_path):
+  (tmp_path / "python").write_text(
+    f"""#!/bin/bash
+trap 'echo ended > {tmp_path}/ended; exit 75' TERM
+echo begun > {tmp_path}/begun
+for i in $(seq 300); do sleep 0.1; done
+"""
+  )
+  (tmp_path / "python").chmod(0o755)
+  env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+  job = subprocess.Popen(["bash", str(LAUNCH / "local.sh"), "--", *ARGUMENTS], env=env)
+  while not (tmp_path / "begun").exists():
+    time.sleep(0.05)
+  job.send_signal(number)
+  assert job.wait(timeout=20) == 75
+  assert (tmp_path / "ended").exists()
 
 
 @pytest.mark.parametrize(
