@@ -127,7 +127,7 @@ def _measure(
     writer.writerows(found.rows)
   _draw(found, run.path / name)
   return {
-    **envelope(config, started),
+    **envelope(config, time.perf_counter() - started),
     "measure": name,
     "task": networks[0].plan.task.name,
     "models": [one.name for one in networks],

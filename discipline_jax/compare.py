@@ -127,7 +127,7 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
     name: ", ".join(dict.fromkeys(one.setting for one in own)) for name, own in baselines.items()
   }
   return {
-    **envelope(config, started),
+    **envelope(config, time.perf_counter() - started),
     "task": plan.task.name,
     "metric": metric,
     "model": config.model.checkpoint,

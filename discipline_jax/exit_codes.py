@@ -18,25 +18,38 @@ def exit_code(command: Callable[[], None]) -> int:
   """Runs a command and returns its exit code; errors that are not bugs are told in one line."""
   try:
     command()
-  except UserError as error:
-    return _fail(error, 2)
-  except RunFailed as error:
-    return _fail(error, 3)
-  except Stopped as stopped:
-    return _fail(stopped, stopped.exit_code)
-  except OSError as error:
-    place = error.filename or "while writing"
-    if error.errno in _FULL:
-      return _fail(f"{error.strerror}, {place}; free space and run again, or give another place", 3)
-    if error.errno in _FORBIDDEN:
-      return _fail(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
-    raise
-  except KeyboardInterrupt:
-    return _fail("interrupted; run the same command to go on", 130)
+  except (Exception, KeyboardInterrupt) as error:
+    known = outcome(error)
+    if known is None:
+      raise
+    line, code = known
+    print(line, file=sys.stderr)
+    return code
   return 0
 
 
-def _fail(error: BaseException | str, code: int) -> int:
+def outcome(error: BaseException) -> tuple[str, int] | None:
+  """Returns the line that tells of an error, and the exit code; None if it is a bug."""
+  match error:
+    case UserError():
+      return _line(error, 2)
+    case RunFailed():
+      return _line(error, 3)
+    case Stopped():
+      return _line(error, error.exit_code)
+    case OSError():
+      place = error.filename or "while writing"
+      if error.errno in _FULL:
+        return _line(
+          f"{error.strerror}, {place}; free space and run again, or give another place", 3
+        )
+      if error.errno in _FORBIDDEN:
+        return _line(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
+    case KeyboardInterrupt():
+      return _line("interrupted; run the same command to go on", 130)
+  return None
+
+
+def _line(error: BaseException | str, code: int) -> tuple[str, int]:
   kind = "stopped" if code in (75, 130) else "error"
-  print(f"{kind}: {' '.join(str(error).split())}", file=sys.stderr)
-  return code
+  return f"{kind}: {' '.join(str(error).split())}", code

@@ -1,7 +1,6 @@
 """Fine-tunes a model on a task, for one or several replicas (seeds) at once."""
 
 import contextlib
-import math
 import pathlib
 import sys
 import time
@@ -22,6 +21,7 @@ from discipline_jax.runs.saved import Inputs, write_model
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.tasks.answer import Measured
 from discipline_jax.training import loop
+from discipline_jax.training.clock import Clock
 from discipline_jax.training.logs import MetricsLog
 from discipline_jax.training.sharding import gather, mesh_of
 from discipline_jax.training.signals import Signals
@@ -68,6 +68,8 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
   started = time.perf_counter()
   config = program.plan.config
   checkpoints, first_step, state = begin(program, run)
+  examples = len(program.plan.seeds) * config.train.batch_size
+  clock = Clock(run.path, first_step, started, lambda _: examples)
   with (
     contextlib.closing(checkpoints),
     contextlib.closing(MetricsLog(run.path, first_step)) as log,
@@ -82,26 +84,28 @@ def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
       ranks = [one.score if config.eval.select == "best" else step for one in measured]
       program.keep_best(state, np.array(ranks))
 
-    state, rate = loop.run(
+    state = loop.run(
       state,
       program.update,
       first_step=first_step,
       num_steps=program.num_steps,
       hooks=[
         loop.Hook(log.updates(program.rates), config.train.log_every_steps),
+        loop.Hook(clock.note, config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
       ],
       checkpoints=checkpoints,
       save_every=config.checkpoint.every_steps,
       signals=signals,
-      work=lambda _: len(program.plan.seeds) * config.train.batch_size,
+      clock=clock,
     )
     finished = _finish(program, run, state["bests"], log)
   return {
-    **envelope(config, started),
+    **envelope(config, clock.seconds),
     **finished,
     "inputs": run.input_digests(),
-    "examples_per_second": None if math.isnan(rate) else rate,
+    "examples_per_second": clock.rate,
+    "goodput": clock.goodput,
   }
 
 

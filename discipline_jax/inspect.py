@@ -69,7 +69,7 @@ def _program(config: ConfigDict, devices: Sequence[jax.Device]) -> Finetuning | 
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   if "corpus" not in config:
     return Finetuning(make_plan(config), mesh)
-  check(config, mesh, 1)
+  check(config, mesh)
   vocabulary = chosen_vocabulary(config) or make_vocabulary((), sizes(config).vocab_size)
   return Pretraining(config, Unprepared(pathlib.Path(), vocabulary, {}), mesh)
 

@@ -14,7 +14,7 @@ import jax
 from absl import flags, logging
 from ml_collections import config_flags
 
-from discipline_jax import command_line, defaults, launchers
+from discipline_jax import command_line, defaults, hosts, launchers
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
 
@@ -58,13 +58,14 @@ def _run(argv: Sequence[str]) -> None:
   _prepare_jax(config.cache_dir)
   # Imported here, because each mode needs other libraries, and they take seconds.
   run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
-  try:
-    run(config, workdir, dry_run=bool(flag_values["dry-run"].value))
-  except jax.errors.JaxRuntimeError as error:
-    reason = command_line.no_memory(error)
-    if reason is None:
-      raise
-    raise RunFailed(f"{reason}; {_MODES[config.mode]}") from None
+  with hosts.together(config):
+    try:
+      run(config, workdir, dry_run=bool(flag_values["dry-run"].value))
+    except jax.errors.JaxRuntimeError as error:
+      reason = command_line.no_memory(error)
+      if reason is None:
+        raise
+      raise RunFailed(f"{reason}; {_MODES[config.mode]}") from None
 
 
 def _prepare_jax(cache_dir: str) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import pathlib
 import shutil
 import sys
@@ -28,6 +27,7 @@ from discipline_jax.runs.result import envelope
 from discipline_jax.runs.resume import begin
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training import loop
+from discipline_jax.training.clock import Clock
 from discipline_jax.training.feed import Feed
 from discipline_jax.training.logs import MetricsLog
 from discipline_jax.training.sharding import gather, mesh_of
@@ -71,7 +71,7 @@ def pretrain(
 
 
 def _description(config: ConfigDict, mesh: Mesh, run: Workdir) -> str:
-  check(config, mesh, jax.process_count())
+  check(config, mesh)
   return format_rows(describe(config, mesh) | {"workdir": run.describe()})
 
 
@@ -82,6 +82,8 @@ def _train(
   program = Pretraining(config, prepared, mesh)
   checkpoints, first_step, state = begin(program, run)
   kept = kept_steps(config)
+  size = config.train.batch_size
+  clock = Clock(run.path, first_step, started, lambda step: size * program.phase(step).length)
 
   def keep(state: TrainState, step: int, _: loop.Metrics) -> None:
     _keep(program, run.path / KEPT / str(step), state.params)
@@ -99,27 +101,28 @@ def _train(
 
     if first_step == 0 and 0 in kept:
       keep(state, 0, {})
-    state, rate = loop.run(
+    state = loop.run(
       state,
       feed.update,
       first_step=first_step,
       num_steps=program.num_steps,
       hooks=[
         loop.Hook(log.updates(program.rates), config.train.log_every_steps),
+        loop.Hook(clock.note, config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
         loop.Hook(keep, steps=kept),
       ],
       checkpoints=checkpoints,
       save_every=config.checkpoint.every_steps,
       signals=signals,
-      work=lambda step: config.train.batch_size * program.phase(step).length,
+      clock=clock,
     )
     waiting = feed.waiting()
     if not measured:  # the run was stopped between the last checkpoint and the result
       measured.update(program.measure(state))
   numbers = prepared.description["statistics"]
   return {
-    **envelope(config, started),
+    **envelope(config, clock.seconds),
     "corpus": config.corpus.name,
     "tokens": numbers["tokens"],
     "entropy": numbers["entropy"],
@@ -130,7 +133,8 @@ def _train(
     "steps": program.num_steps,
     "kept_steps": list(kept),
     "validation": measured,
-    "tokens_per_second": None if math.isnan(rate) else rate,
+    "tokens_per_second": clock.rate,
+    "goodput": clock.goodput,
     "input_wait": waiting,
   }
 

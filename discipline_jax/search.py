@@ -90,7 +90,7 @@ def _train(
   found = {init: search_init(config, init, rungs, epoch, run.path) for init in config.search.inits}
   made = sum(rung["steps"] * len(rung["runs"]) for one in found.values() for rung in one["rungs"])
   return {
-    **envelope(config, started),
+    **envelope(config, time.perf_counter() - started),
     "task": plan.task.name,
     "metric": plan.task.answer.metric,
     "model": config.model.checkpoint,

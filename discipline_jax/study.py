@@ -168,7 +168,7 @@ def _show(
   path = workdir / "result.json"
   if not path.exists() or read(path)["runs"] != results:
     # else the time of the start that ran them would be lost
-    write_json(path, {**envelope(config, started), "runs": results})
+    write_json(path, {**envelope(config, time.perf_counter() - started), "runs": results})
   written = report.write(workdir)
   print(f"\n{describe.side_by_side(results)}\n")
   if len(written.sentences) <= _SHOWN:

@@ -58,6 +58,7 @@ def same_results(workdir, whole):
   ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole))
   for field in ("validation", "test", "best_steps", "steps"):
     assert ours[field] == theirs[field]
+  assert 0 < ours["goodput"] < theirs["goodput"] < 1, "what was lost and begun again counts"
   ours, theirs = ((path / "predictions.npz").read_bytes() for path in (workdir, whole))
   assert ours == theirs
 

@@ -37,6 +37,7 @@ class TestOutputs:
       "steps",
       "collapsed",
       "examples_per_second",
+      "goodput",
       "seconds",
       "device",
       "versions",

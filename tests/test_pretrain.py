@@ -52,6 +52,7 @@ def test_result(whole):
   assert 0.8 * entropy < validation["mlm_loss_without_context"] < entropy  # some tokens are shown
   assert result["tokens_per_second"] > 0
   assert 0 <= result["input_wait"] < 1
+  assert 0 < result["goodput"] < 1
   assert re.search("kept steps +0, 10, 40", stdout)
   assert "30 updates of 16 x 32 tokens, 10 updates of 16 x 64 tokens" in stderr
 

@@ -1,10 +1,15 @@
 """Tests a run over two processes, as on a pod of accelerators."""
 
 import json
+import pathlib
+import re
 
 import numpy as np
+import pytest
 
-from tests.whole_runs import SMALL, finish, start_two
+from tests.whole_runs import SMALL, finish, start_config, start_two
+
+PRETRAIN = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
 
 
 def losses(workdir):
@@ -25,3 +30,54 @@ def test_two_processes_train_as_one(uninterrupted, tmp_path):
   assert ours.keys() == theirs.keys()
   # the two halves of a batch are added in another order
   np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-4)
+
+
+@pytest.mark.parametrize("config", [SMALL, PRETRAIN], ids=lambda config: config.stem)
+def test_a_tensor_axis_over_two_processes_of_four_devices(config, tmp_path):
+  """Both processes then need the same rows."""
+  arguments = [
+    "--config.train.steps=10",
+    "--config.train.log_every_steps=1",
+    "--config.model.config.num_attention_heads=16",
+    "--config.model.config.intermediate_size=64",
+    *(["--config.checkpoint.keep_steps=()"] if config == PRETRAIN else ["--config.replicas=1"]),
+  ]
+  mesh = [f"--config.mesh.{axis}={size}" for axis, size in (("data", 1), ("tensor", 8))]
+  alone = start_config(config, tmp_path / "one", *arguments)
+  code, _, stderr = finish(alone)
+  assert code == 0, stderr
+  both = start_two(config, tmp_path / "two", *arguments, *mesh, devices=4)
+  ended = [finish(process) for process in both]
+  assert [code for code, _, _ in ended] == [0, 0], ended
+  assert json.loads((tmp_path / "two" / "result.json").read_text())["device"] == "8 x cpu"
+  ours, theirs = losses(tmp_path / "two"), losses(tmp_path / "one")
+  assert ours.keys() == theirs.keys()
+  assert len(ours) == 10
+  np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("of_second", "first", "second"),
+  [
+    (
+      ["--config.train.steps=40"],
+      r"error: process 1: train\.steps is 40 here and 60 in process 0; start all .*",
+      r"error: train\.steps is 40 here and 60 in process 0; start all .*",
+    ),
+    (
+      ["--workdir={other}"],
+      r"error: process 1: this host does not see the workdir of process 0, .*; give a --workdir that .*",
+      r"error: this host does not see the workdir of process 0, .*; give a --workdir that .*",
+    ),
+  ],
+  ids=["config", "workdir"],
+)
+def test_a_mistake_in_one_process_ends_both(of_second, first, second, tmp_path):
+  own = [argument.format(other=tmp_path / "other") for argument in of_second]
+  both = start_two(SMALL, tmp_path / "run", of_second=own)
+  ended = [finish(process) for process in both]
+  assert [code for code, _, _ in ended] == [2, 2], ended
+  for (_, _, stderr), line in zip(ended, (first, second), strict=True):
+    assert re.fullmatch(line, stderr.splitlines()[-1]), stderr
+    assert "Traceback" not in stderr
+  assert not (tmp_path / "run" / "result.json").exists()

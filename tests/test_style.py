@@ -24,7 +24,7 @@ LAYERS = (
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),
-  ("finetune", "pretrain", "predict", "export"),
+  ("finetune", "pretrain", "predict", "export", "hosts"),
   ("study", "comparison", "measures"),
   ("compare", "search", "analyze", "inspect"),
   ("main",),

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import pytest
@@ -39,9 +39,11 @@ def start_config(
   workdir: pathlib.Path,
   *arguments: str,
   environment: dict[str, str] | None = None,
+  devices: int = 1,
 ) -> subprocess.Popen:
-  """Starts a run of any config, in the same way as `start`."""
-  xla_flags = re.sub(r"--xla_force_host_platform_device_count=\d+", "", os.environ["XLA_FLAGS"])
+  """Starts a run of any config, in the same way as `start`, on so many virtual devices."""
+  count = "--xla_force_host_platform_device_count"
+  xla_flags = re.sub(rf"{count}=\d+", f"{count}={devices}", os.environ["XLA_FLAGS"])
   return subprocess.Popen(
     [
       sys.executable,
@@ -60,9 +62,21 @@ def start_config(
 
 
 def start_two(
-  config: pathlib.Path, workdir: pathlib.Path, *, by_slurm: bool = False
+  config: pathlib.Path,
+  workdir: pathlib.Path,
+  *arguments: str,
+  of_second: Sequence[str] = (),
+  devices: int = 1,
+  by_slurm: bool = False,
 ) -> list[subprocess.Popen]:
-  """Starts one run over two processes, as on a pod; `by_slurm` with the variables that `srun` sets."""
+  """Starts one run over two processes, as on a pod.
+
+  Args:
+    config, workdir, arguments: of both processes.
+    of_second: arguments that only the second one gets.
+    devices: virtual devices of each.
+    by_slurm: gives them the variables that `srun` sets.
+  """
   address = f"localhost:{_free_port()}"
   environments = [
     {
@@ -80,7 +94,12 @@ def start_two(
     }
     for number in range(2)
   ]
-  return [start_config(config, workdir, environment=one) for one in environments]
+  return [
+    start_config(
+      config, workdir, *arguments, *(of_second if number else ()), environment=one, devices=devices
+    )
+    for number, one in enumerate(environments)
+  ]
 
 
 def _free_port() -> int:

@@ -139,7 +139,13 @@ class Records:
     return self._read(0, np.arange(min(count, self._sizes[0])))
 
   def batches(
-    self, *, first: int, last: int, rows: slice, batch_size: int, seed: int
+    self,
+    *,
+    first: int,
+    last: int,
+    rows: Int[np.ndarray, " rows"],
+    batch_size: int,
+    seed: int,
   ) -> Generator[Rows, None, None]:
     """Yields the batches of the steps `first` to `last` - 1; a thread reads them ahead.
 
@@ -154,10 +160,9 @@ class Records:
       batch_size: the rows of a step over all processes.
       seed: the seed of the order.
     """
-    places = np.arange(batch_size)[rows]
 
     def read(step: int) -> Rows:
-      return self._at(step * batch_size + places, seed)
+      return self._at(step * batch_size + rows, seed)
 
     return _read_ahead(read, range(first, last))
 

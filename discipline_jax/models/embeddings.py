@@ -39,7 +39,7 @@ class Embeddings(nnx.Module):
     self, length: int, mask: jax.Array | None
   ) -> Float[Array, "batch length features"]:
     if not hasattr(self, "position_embeddings"):
-      return jnp.asarray(sinusoids(length, self.word_embeddings.weight.shape[1]))[None]
+      return jnp.asarray(sinusoids(length, self.word_embeddings.weight.shape[-1]))[None]
     if self.first_position == 0 or mask is None:
       rows = slice(self.first_position, self.first_position + length)
       return self.position_embeddings.weight[...][None, rows]

@@ -14,7 +14,7 @@ from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.heads import ClassifierConfig, Head, encoder_of
 from discipline_jax.models.hilbert_cnn import HilbertCNN
 from discipline_jax.models.key_stream import key_stream
-from discipline_jax.models.platform import Platform
+from discipline_jax.models.platform import Platform, copies
 from discipline_jax.models.pretraining import Pretraining, PretrainingOutput
 
 
@@ -104,7 +104,12 @@ def pretraining_function(
     positions: jax.Array | None,
     dropout_key: jax.Array | None,
   ) -> PretrainingOutput:
-    return with_params(params)(
+    model = with_params(params)
+    # The table has two gradients, one as the first layer and one as the last.
+    encoder = encoder_of(model)
+    table = encoder.embeddings.word_embeddings.weight
+    table.set_value(copies(table[...], encoder.platform))
+    return model(
       ids,
       attention_mask=_lengths(attention_mask),
       token_type_ids=token_type_ids,

@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, UInt32
 
 from discipline_jax.models.key_stream import Rngs
-from discipline_jax.models.platform import Platform, split_features
+from discipline_jax.models.platform import Platform, per_copy, split_features
 from discipline_jax.models.products import linear
 
 _NUMBERED = 1 << 32  # elements that can be told apart by 32 bits
@@ -54,7 +54,8 @@ class Embedding(nnx.Module):
     self.platform = Platform.default()  # see `Linear`
 
   def __call__(self, ids: Int[Array, "*batch"]) -> Float[Array, "*batch features"]:
-    return jnp.take(split_features(self.weight[...], self.platform), ids, axis=0, mode="clip")
+    table = split_features(self.weight[...], self.platform)
+    return per_copy(lambda table, ids: jnp.take(table, ids, axis=0, mode="clip"), table, ids)
 
 
 class LayerNorm(nnx.Module):

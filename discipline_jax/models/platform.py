@@ -6,6 +6,8 @@ the machine that traces, because a program can be compiled on one machine for an
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,8 +70,48 @@ def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
   return _lay(x, mesh, platform.rows, *[None] * (x.ndim - 2), last)
 
 
+def copies(table: jax.Array, platform: Platform) -> jax.Array:
+  """Gives the rows of a batch at each place along the axis `data` a copy of a table, which every such place has anyway.
+
+  If a table is used twice, both of its gradients are then added before the places exchange them, once.
+
+  Args:
+    table: [rows, features].
+    platform: where the program runs.
+
+  Returns:
+    [copies, rows, features], which `per_copy` uses; or the table itself if `data` does not spread the rows of a batch.
+  """
+  mesh = platform.mesh
+  if mesh is None or mesh.shape["data"] == 1 or "data" not in platform.rows:
+    return table
+  own = jnp.broadcast_to(table[None], (mesh.shape["data"], *table.shape))
+  return _lay(own, mesh, "data", PartitionSpec.UNCONSTRAINED, PartitionSpec.UNCONSTRAINED)
+
+
+def per_copy(
+  function: Callable[[jax.Array, jax.Array], jax.Array], table: jax.Array, rows: jax.Array
+) -> jax.Array:
+  """Returns `function(table, rows)`, computed with each copy of the table for the rows of a batch that it belongs to.
+
+  Args:
+    function: (table [rows, features], rows [batch, ...]) -> [batch, ...].
+    table: what `copies` returned.
+    rows: [batch, ...].
+  """
+  if table.ndim == 2:
+    return function(table, rows)
+  parts = rows.reshape(len(table), -1, *rows.shape[1:])
+  found = jax.vmap(function, spmd_axis_name="data")(table, parts)
+  return found.reshape(-1, *found.shape[2:])
+
+
 def split_rows(table: jax.Array, platform: Platform) -> jax.Array:
-  """Says that each device of the axis `tensor` has some rows of a table [rows, features], whole over the other axes.
+  """Says that each device of the axis `tensor` has some rows of a table, whole over the axis `fsdp`.
+
+  Args:
+    table: [rows, features], or copies of it.
+    platform: where the program runs.
 
   Returns:
     The table, with rows of zeros at its end if the axis does not divide the rows.
@@ -77,21 +119,27 @@ def split_rows(table: jax.Array, platform: Platform) -> jax.Array:
   mesh = platform.mesh
   if mesh is None or mesh.shape["tensor"] == 1:
     return table
-  table = jnp.pad(table, ((0, -len(table) % mesh.shape["tensor"]), (0, 0)))
+  lead = ["data"] * (table.ndim - 2)
+  missing = -table.shape[-2] % mesh.shape["tensor"]
+  table = jnp.pad(table, (*[(0, 0)] * len(lead), (0, missing), (0, 0)))
   # Features over `tensor` first, because XLA exchanges features for rows only within one axis.
-  return _lay(_lay(table, mesh, None, "tensor"), mesh, "tensor")
+  return _lay(_lay(table, mesh, *lead, None, "tensor"), mesh, *lead, "tensor", None)
 
 
 def split_features(table: jax.Array, platform: Platform) -> jax.Array:
-  """Says that each device of the axis `tensor` has some features of a table [rows, features], and of its gradient.
+  """Says that each device of the axis `tensor` has some features of a table, and of its gradient.
 
   What is looked up then lies in the same way. Otherwise XLA would gather the whole table, or the rows of all devices.
+
+  Args:
+    table: [rows, features], or copies of it.
+    platform: where the program runs.
   """
   mesh = platform.mesh
-  if mesh is None or mesh.shape["tensor"] == 1 or table.shape[1] % mesh.shape["tensor"]:
+  if mesh is None or mesh.shape["tensor"] == 1 or table.shape[-1] % mesh.shape["tensor"]:
     return table
-  return _lay(table, mesh, None, "tensor")
+  return _lay(table, mesh, *["data"] * (table.ndim - 2), None, "tensor")
 
 
-def _lay(x: jax.Array, mesh: Mesh, *axes: str | tuple[str, ...] | None) -> jax.Array:
+def _lay(x: jax.Array, mesh: Mesh, *axes: Any) -> jax.Array:
   return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*axes)))

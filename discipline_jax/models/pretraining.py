@@ -14,7 +14,7 @@ from discipline_jax.models.embeddings import layer_norm
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
-from discipline_jax.models.platform import Platform, pin, split_rows
+from discipline_jax.models.platform import Platform, per_copy, pin, split_rows
 from discipline_jax.models.products import linear
 
 
@@ -133,12 +133,14 @@ class Predictions(nnx.Module):
     self.platform = Platform.default()  # see `layers.Linear`
 
   def __call__(
-    self, x: Float[Array, "batch positions hidden"], table: Float[Array, "vocab features"]
+    self, x: Float[Array, "batch positions hidden"], table: Float[Array, "*copies vocab features"]
   ) -> Float[Array, "batch positions columns"]:
     table = split_rows(table, self.platform).astype(x.dtype)
-    logits = linear(pin(self.transform(x), self.platform), table, self.platform)
+    x = pin(self.transform(x), self.platform)
+    logits = per_copy(lambda table, x: linear(x, table, self.platform), table, x)
     bias = self.bias[...].astype(x.dtype)
-    bias = jnp.pad(bias, (0, len(table) - len(bias)), constant_values=jnp.finfo(x.dtype).min)
+    missing = logits.shape[-1] - len(bias)
+    bias = jnp.pad(bias, (0, missing), constant_values=jnp.finfo(x.dtype).min)
     return pin(logits, self.platform, "tensor") + bias[None, None]
 
 

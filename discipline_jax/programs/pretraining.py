@@ -35,9 +35,11 @@ from discipline_jax.training.objectives import (
 from discipline_jax.training.optimizers import learning_rates, make_optimizer
 from discipline_jax.training.sharding import (
   check_tensor,
+  held_rows,
   place,
   platform_of,
   put,
+  put_rows,
   state_shardings,
 )
 from discipline_jax.training.state import TrainState
@@ -148,14 +150,14 @@ class Pretraining:
     """Yields, on the mesh, the batches of the updates that follow `first_step` updates."""
     config = self.config
     size, parts = config.train.batch_size, config.train.grad_accumulation
-    share = size // jax.process_count()
-    start = jax.process_index() * share
+    # Of an axis `tensor` over several processes, each needs the same rows.
+    held = held_rows(self._rows_sharding(2), (parts, size // parts))
 
     def lay(values: np.ndarray) -> jax.Array:
       # Row r of part p is row r * parts + p of the update, so that each process has rows of all parts.
       values = values.reshape(-1, parts, *values.shape[1:]).swapaxes(0, 1)
-      sharding = self._rows_sharding(values.ndim)
-      return jax.make_array_from_process_local_data(sharding, np.ascontiguousarray(values))
+      shape = (parts, size // parts, *values.shape[2:])
+      return put_rows(values, held, self._rows_sharding(len(shape)), shape)
 
     for phase in self.phases:
       if phase.last <= first_step:
@@ -169,7 +171,7 @@ class Pretraining:
       rows = self._records[phase.length].batches(
         first=used + max(0, first_step - phase.first),
         last=used + phase.last - phase.first,
-        rows=slice(start, start + share),
+        rows=(held[:, None] * parts + np.arange(parts)).ravel(),
         batch_size=size,
         seed=config.seed,
       )
@@ -235,7 +237,7 @@ class Pretraining:
     # Opened again, because a thread reads the other ones.
     records = self._prepared.records("train", self.phases[0].length)
     count = min(_COUNTED, records.size)
-    batches = records.batches(first=0, last=1, rows=slice(count), batch_size=count, seed=0)
+    batches = records.batches(first=0, last=1, rows=np.arange(count), batch_size=count, seed=0)
     with contextlib.closing(batches):
       seen = next(batches)["ids"]
     return self._objective.loss_without_context(seen, self._held_out["ids"])

@@ -126,7 +126,7 @@ def sizes(config: ConfigDict) -> ModelConfig:
   return with_dropout(model_config, config)
 
 
-def check(config: ConfigDict, mesh: Mesh, num_processes: int) -> None:
+def check(config: ConfigDict, mesh: Mesh) -> None:
   """Raises UserError for everything that can be wrong before the corpus is looked at."""
   check_training(config)
   command_line.at_least(config, 1, ("eval.max_examples",))
@@ -147,16 +147,11 @@ def check(config: ConfigDict, mesh: Mesh, num_processes: int) -> None:
     raise UserError(
       f"train.phases = {shares} is not a share of the steps for each of corpus.length = {lengths}; set both"
     )
-  _check_rows(config, num_shards(mesh), num_processes)
+  _check_rows(config, num_shards(mesh))
 
 
-def _check_rows(config: ConfigDict, shards: int, num_processes: int) -> None:
-  """Raises UserError if the rows of a batch cannot be spread evenly over devices and processes."""
-  if shards % num_processes:
-    raise UserError(
-      f"mesh.data x mesh.fsdp = {shards} is not a multiple of the {num_processes} processes, which each read rows of"
-      " their own; lower mesh.tensor"
-    )
+def _check_rows(config: ConfigDict, shards: int) -> None:
+  """Raises UserError if the rows of a batch cannot be spread evenly over devices."""
   parts = config.train.grad_accumulation
   for name, size, wanted in (
     ("train.batch_size", config.train.batch_size, shards * parts),

@@ -23,7 +23,7 @@ def finetuned(result: Mapping) -> dict[str, str]:
     },
     **_caveats(parts),
     "best step": f"{', '.join(map(str, result['best_steps']))} of {result['steps']}",
-    "time": f"{result['seconds']:.0f} s on {result['device']}"
+    "time": _time(result)
     + (
       f", {result['examples_per_second']:.1f} training examples/s"
       if result["examples_per_second"]
@@ -46,7 +46,7 @@ def pretrained(result: Mapping) -> dict[str, str]:
     "model": f"{result['network']}, {result['objective']}, {result['steps']:,} updates",
     "validation": ", ".join(f"{name} {value:.3f}" for name, value in result["validation"].items()),
     "kept steps": ", ".join(map(str, result["kept_steps"])),
-    "time": f"{result['seconds']:.0f} s on {result['device']}"
+    "time": _time(result)
     + (
       f", {result['tokens_per_second']:,.0f} tokens/s, at most"
       f" {100 * result['input_wait']:.1f}% of the time waiting for input"
@@ -54,6 +54,12 @@ def pretrained(result: Mapping) -> dict[str, str]:
       else ""
     ),
   }
+
+
+def _time(result: Mapping) -> str:
+  share = result.get("goodput")  # a result of an older version has none
+  in_updates = "" if share is None else f", {100 * share:.0f}% of it in updates"
+  return f"{result['seconds']:.0f} s{in_updates} on {result['device']}"
 
 
 def outcome(result: Mapping) -> str:

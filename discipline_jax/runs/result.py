@@ -1,7 +1,6 @@
 """Makes the part of `result.json` that all modes share, and summarises the scores of replicas."""
 
 import platform
-import time
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
@@ -17,17 +16,17 @@ from discipline_jax.tasks.intervals import certainty
 _PACKAGES = ("discipline-jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
 
-def envelope(config: ConfigDict, started: float) -> dict[str, Any]:
-  """Returns the mode, the run's identity, the time since `started`, the devices and the versions of packages.
+def envelope(config: ConfigDict, seconds: float) -> dict[str, Any]:
+  """Returns the mode, the run's identity, its time, the devices and the versions of packages.
 
   Args:
     config: config of the run.
-    started: `time.perf_counter()` when this start of the run began.
+    seconds: how long the run took.
   """
   return {
     "mode": config.mode,
     **({} if config.mode == "study" else {"identity": digest(config)}),
-    "seconds": time.perf_counter() - started,
+    "seconds": seconds,
     "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     "versions": versions(),
   }

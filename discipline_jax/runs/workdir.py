@@ -2,9 +2,14 @@
 
 import json
 import pathlib
+import secrets
+import time
 from collections.abc import Mapping
+from typing import IO
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import Locked, UserError
@@ -12,6 +17,9 @@ from discipline_jax.files.locks import lock
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.runs import check_inputs, inputs
 from discipline_jax.runs.identity import first_difference
+
+_LOCK = ".lock"
+_SEEN_WITHIN = 20.0  # seconds after which another host sees a new file, if at all
 
 
 class Workdir:
@@ -27,32 +35,23 @@ class Workdir:
     self.path = path
     self._config = config
     self._stamps: dict[pathlib.Path, inputs.Stamp] = {}
+    self._lock: IO[str] | None = None  # of the first process
 
   def __enter__(self) -> "Workdir":
-    try:
-      self.path.mkdir(parents=True, exist_ok=True)
-      self._lock = (self.path / ".lock").open("w")
-    except OSError as error:
-      raise UserError(
-        f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
-      ) from None
-    try:
-      if jax.process_index() == 0:
-        lock(self._lock, wait=False)
-    except BlockingIOError:
-      self._lock.close()
-      raise Locked(
-        f"another process works in {self.path}; wait for it or give another --workdir"
-      ) from None
+    if jax.process_index() == 0:
+      self._lock = self._locked()
+    if jax.process_count() > 1:
+      self._check_seen()
     return self
 
   def __exit__(self, *_) -> None:
-    self._lock.close()
+    if self._lock is not None:
+      self._lock.close()
 
   def is_locked(self) -> bool:
     """Returns whether another process works in it at this moment; writes nothing."""
     try:
-      with (self.path / ".lock").open("r+") as file:
+      with (self.path / _LOCK).open("r+") as file:
         lock(file, wait=False)
     except FileNotFoundError:
       return False
@@ -127,6 +126,41 @@ class Workdir:
     """Writes result.json, which marks the run as finished."""
     if jax.process_index() == 0:
       self._write("result.json", result)
+
+  def _locked(self) -> IO[str]:
+    try:
+      self.path.mkdir(parents=True, exist_ok=True)
+      file = (self.path / _LOCK).open("w")
+    except OSError as error:
+      raise UserError(
+        f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
+      ) from None
+    try:
+      lock(file, wait=False)
+    except BlockingIOError:
+      file.close()
+      raise Locked(
+        f"another process works in {self.path}; wait for it or give another --workdir"
+      ) from None
+    return file
+
+  def _check_seen(self) -> None:
+    """Raises UserError in a process that does not see what the first one writes; all processes must call it."""
+    if self._lock is not None:
+      own = secrets.randbits(31)
+      self._lock.write(str(own))
+      self._lock.flush()
+    else:
+      own = 0
+    first = str(multihost_utils.broadcast_one_to_all(np.int32(own)))
+    deadline = time.monotonic() + _SEEN_WITHIN
+    while not (self.path / _LOCK).exists() or (self.path / _LOCK).read_text() != first:
+      if time.monotonic() > deadline:
+        raise UserError(
+          f"this host does not see the workdir of process 0, {self.path.absolute()}; give a --workdir that all hosts"
+          " share, as one path"
+        )
+      time.sleep(0.1)
 
   def _read_result(self, path: pathlib.Path) -> dict:
     mode = self._config.mode

@@ -1,17 +1,16 @@
 """Logs metrics during a run to `metrics.jsonl` and to TensorBoard events. Only the first process writes."""
 
-import contextlib
 import json
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float32
 
-from discipline_jax.errors import RunFailed
+from discipline_jax.files.log_errors import explained
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.training.loop import Metrics
 
@@ -44,7 +43,7 @@ class MetricsLog:
           break  # a kill cut this line short
         if record["step"] <= first_step and not record["split"].startswith("test"):
           kept.append(line + "\n")
-    with self._explained():
+    with explained(self._path):
       with whole_file(self._path, text=True) as file:
         file.write("".join(kept))
       self._file = self._path.open("a", encoding="utf-8")
@@ -68,7 +67,7 @@ class MetricsLog:
     from tensorboardX.summary import scalar
 
     record = {"step": step, "split": split, "replica": replica, **values}
-    with self._explained():
+    with explained(self._path):
       self._file.write(json.dumps(record) + "\n")
       self._file.flush()
       for name, value in values.items():
@@ -95,18 +94,8 @@ class MetricsLog:
     """Closes the files."""
     if not self._is_open:
       return
-    with self._explained():
+    with explained(self._path):
       try:
         self._file.close()
       finally:
         self._events.close()
-
-  @contextlib.contextmanager
-  def _explained(self) -> Iterator[None]:
-    try:
-      yield
-    except OSError as error:
-      raise RunFailed(
-        f"the log cannot be written ({error.strerror}), {self._path}; free space, and run again to resume from"
-        " the last checkpoint"
-      ) from None

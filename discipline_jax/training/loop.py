@@ -1,7 +1,6 @@
 """The training loop: update, run the hooks that are due, save, and stop in good order when told to."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from discipline_jax.errors import NotFinite, Stopped
 from discipline_jax.files import progress
 from discipline_jax.training.checkpoints import Checkpoints
+from discipline_jax.training.clock import Clock
 from discipline_jax.training.signals import Signals
 
 # Metrics of an update by name, each an array [replicas].
@@ -48,8 +48,8 @@ def run(
   checkpoints: Checkpoints,
   save_every: int,
   signals: Signals,
-  work: Callable[[int], int],
-) -> tuple[Any, float]:
+  clock: Clock,
+) -> Any:
   """Makes the updates `first_step` + 1 to `num_steps`.
 
   Args:
@@ -62,18 +62,23 @@ def run(
     checkpoints: where the state is saved.
     save_every: updates between two checkpoints; the last step is always saved.
     signals: tell when to stop.
-    work: updates made -> examples or tokens of the next update, of all replicas, for the rate.
+    clock: gets the time of each update.
 
   Returns:
-    The state after the last step, and the median over the updates of their work per second (NaN for fewer than two).
+    The state after the last step.
 
   Raises:
     NotFinite: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
-  save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
+
+  def write(state, step: int, metrics: Metrics) -> None:
+    checkpoints.save(step, state)
+    clock.note(state, step, metrics)
+
+  save = Hook(write, save_every)
   hooks = [*hooks, save]
-  meter = _Meter(work, checkpoints)
+  meter = _Meter(clock, checkpoints)
   with progress.bar(
     total=num_steps, initial=first_step, unit="step", disable=jax.process_index() != 0
   ) as bar:
@@ -93,29 +98,23 @@ def run(
       if stop and step < num_steps:
         checkpoints.wait()
         raise Stopped(stop, step)
-      meter.clock = time.perf_counter()
+      meter.began = time.perf_counter()
   checkpoints.wait()
-  return state, meter.rate
+  return state
 
 
 class _Meter:
-  """Fetches the metrics of an update once the device has finished it, checks them, and measures the rate.
+  """Fetches the metrics of an update once the device has finished it, checks them, and measures its time.
 
   Attributes:
     pending: the latest update and its metrics on the device, until they are fetched.
-    clock: when the device began to work on it.
+    began: when the device began to work on it.
   """
 
-  def __init__(self, work: Callable[[int], int], checkpoints: Checkpoints):
-    self._work, self._checkpoints = work, checkpoints
-    self._rates: list[float] = []
+  def __init__(self, clock: Clock, checkpoints: Checkpoints):
+    self._clock, self._checkpoints = clock, checkpoints
     self.pending: tuple[int, Sequence[Mapping]] | None = None
-    self.clock = time.perf_counter()
-
-  @property
-  def rate(self) -> float:
-    # Without the first update, which begins to read and may compile.
-    return float(np.median(self._rates[1:])) if len(self._rates) > 1 else math.nan
+    self.began = time.perf_counter()
 
   def settle(self) -> Metrics:
     """Fetches the pending metrics once the device has finished the update; raises NotFinite if one is not finite."""
@@ -127,8 +126,8 @@ class _Meter:
       name: np.concatenate([np.asarray(group[name]) for group in metrics]) for name in metrics[0]
     }
     now = time.perf_counter()
-    self._rates.append(self._work(step - 1) / (now - self.clock))
-    self.clock = now
+    self._clock.add(step, now - self.began)
+    self.began = now
     if not all(np.isfinite(value).all() for value in values.values()):
       last = self._checkpoints.last_whole_step()
       raise NotFinite(

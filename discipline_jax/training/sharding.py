@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Int
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
@@ -160,6 +161,36 @@ def put(tree, shardings):
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
   return jax.tree.map(lay, tree, shardings)
+
+
+def held_rows(sharding: NamedSharding, shape: tuple[int, ...]) -> Int[np.ndarray, " rows"]:
+  """Returns the indices along the second axis of an array of this shape that this process's devices hold, in order."""
+  indices = sharding.addressable_devices_indices_map(shape).values()
+  slices = {index[1].indices(shape[1]) for index in indices if index is not None}
+  return np.unique(np.concatenate([np.arange(*one) for one in slices]))
+
+
+def put_rows(
+  values: np.ndarray,
+  held: Int[np.ndarray, " rows"],
+  sharding: NamedSharding,
+  shape: tuple[int, ...],
+) -> jax.Array:
+  """Puts the rows of an array that this process's devices hold onto them.
+
+  Args:
+    values: [parts, rows, ...]: the rows `held`.
+    held: what `held_rows` returned.
+    sharding, shape: of the whole array, [parts, all rows, ...].
+  """
+
+  def part(index: tuple[slice, ...] | None) -> np.ndarray:
+    assert index is not None
+    start, stop, _ = index[1].indices(shape[1])
+    first = np.searchsorted(held, start)
+    return values[:, first : first + stop - start]
+
+  return jax.make_array_from_callback(shape, sharding, part)
 
 
 def gather(tree):
