@@ -1,5 +1,6 @@
 """Tests the pre-training program without a run: its phases, and the programs that it lowers."""
 
+import copy
 import itertools
 import json
 import re
@@ -16,10 +17,13 @@ from discipline_jax import defaults
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.errors import UserError
 from discipline_jax.pretrain import _keep
+from discipline_jax.programs.inspection import Cost
 from discipline_jax.programs.pretraining import Pretraining
 from discipline_jax.programs.pretraining_plan import Phase, _check_decoder, kept_steps, phases
+from discipline_jax.training.checkpoints import Checkpoints
 from discipline_jax.training.objectives import RowBatch, held_out_sums
 from discipline_jax.training.sharding import make_mesh
+from tests.programs.executed import executed
 from tests.testdata import tiny_pretrain
 
 
@@ -66,6 +70,85 @@ def test_abstract_and_running_inputs_agree(program):
   for step, batch in enumerate(itertools.islice(program.batches(29), 2), 29):  # one of each phase
     state, metrics = program.update(state, step, batch)
     assert np.isfinite(metrics["loss"]).all()
+
+
+def losses(program, first_step, last_step, state):
+  """Returns the losses of the updates after `first_step`, and the state."""
+  program.compile(program.lower(first_step))
+  found = []
+  for step, batch in enumerate(program.batches(first_step), first_step):
+    if step == last_step:
+      break
+    state, metrics = program.update(state, step, batch)
+    found.append(float(metrics["loss"][0]))
+  return found, state
+
+
+def on_mesh(program, sizes):
+  devices = jax.devices()[: sizes[0] * sizes[1] * sizes[2]]
+  return Pretraining(program.config, program._prepared, make_mesh(*sizes, devices))
+
+
+@pytest.fixture(scope="module")
+def eight(program, tmp_path_factory):
+  """Checkpoints after 3 updates on eight devices, with dropout, and the losses of the next 3."""
+  wide = on_mesh(program, (8, 1, 1))
+  _, state = losses(wide, 0, 3, wide.start())
+  checkpoints = Checkpoints(tmp_path_factory.mktemp("checkpoints"))
+  checkpoints.save(3, state)
+  checkpoints.wait()
+  return checkpoints, losses(wide, 3, 6, state)[0]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (1, 1, 1)])
+def test_a_run_goes_on_upon_another_mesh(sizes, program, eight):
+  checkpoints, expected = eight
+  other = on_mesh(program, sizes)
+  step, state = checkpoints.restore(other.state)
+  assert step == 3
+  np.testing.assert_allclose(losses(other, 3, 6, state)[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def costs(program):
+  """What an update costs on 1 to 8 devices, with two rows for each."""
+  found = {}
+  for count in (1, 2, 4, 8):
+    own = copy.deepcopy(program.config)
+    own.train.update(batch_size=2 * count, grad_accumulation=1)
+    wide = Pretraining(own, program._prepared, make_mesh(count, 1, 1, jax.devices()[:count]))
+    found[count] = Cost.of(wide.lower()[64], count)
+  return found
+
+
+def test_memory_does_not_grow_with_devices(costs):
+  peaks = [cost.peak for cost in costs.values()]
+  assert max(peaks) <= 1.05 * min(peaks)
+
+
+def test_each_gradient_is_exchanged_once(program, costs):
+  """That of the table of words as well, which is the first layer and the last."""
+  gradients = 4 * sum(leaf.size for leaf in jax.tree.leaves(program.state.params))
+  exchanged = sum(costs[8].moved["all-reduce"].values())
+  assert gradients <= exchanged <= 1.05 * gradients
+
+
+def test_nothing_but_the_update_runs_between_two_logs(program, tmp_path):
+  state = program.start()
+  program.compile(program.lower())
+  batches = program.batches(0)
+
+  def two_updates() -> None:
+    nonlocal state
+    for step, batch in enumerate(itertools.islice(batches, 2)):
+      state, metrics = program.update(state, step, batch)
+      np.asarray(metrics["loss"])
+
+  assert executed(two_updates, tmp_path / "own") == {"jit(step)"}
+  batches.close()
+  seen = executed(lambda: state.step + 1, tmp_path / "other")
+  assert seen, "another program would be seen"
+  assert "jit(step)" not in seen
 
 
 @pytest.mark.parametrize("first_has_it", [False, True])
