@@ -77,6 +77,18 @@ def shared() -> pathlib.Path:
 
 
 @pytest.fixture
+def cudnn(monkeypatch):
+  """Stands for a machine with cuDNN, so that programs with its kernel are traced and lowered."""
+  kernel = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
+  monkeypatch.setattr(kernel, "check_cudnn_version", lambda: 91000)
+  monkeypatch.setattr(kernel, "check_compute_capability", lambda _: True)
+  monkeypatch.setattr(kernel, "is_cuda_compute_capability_equal", lambda _: False)
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
+
+
+@pytest.fixture
 def testdata() -> pathlib.Path:
   return TESTDATA
 

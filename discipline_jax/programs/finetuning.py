@@ -96,9 +96,13 @@ class Finetuning:
 
   def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
     """Lowers the training step for every length of the updates after `first_step`; all groups of replicas share it."""
+    return {length: one.lower() for length, one in self.trace(first_step).items()}
+
+  def trace(self, first_step: int = 0) -> dict[int, jax.stages.Traced]:
+    """Traces what `lower` lowers for the platform of the mesh."""
     state, samples = self.state["states"][0], self._abstract_samples()
     return {
-      length: self._train_step(length).lower(state, RATE, samples, self._abstract_batch())
+      length: self._train_step(length).trace(state, RATE, samples, self._abstract_batch())
       for length in self._lengths(first_step)
     }
 

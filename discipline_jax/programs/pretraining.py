@@ -116,11 +116,15 @@ class Pretraining:
 
   def lower(self, first_step: int = 0) -> dict[int, jax.stages.Lowered]:
     """Lowers the training step for the length of every phase that has updates after `first_step`."""
+    return {length: one.lower() for length, one in self.trace(first_step).items()}
+
+  def trace(self, first_step: int = 0) -> dict[int, jax.stages.Traced]:
+    """Traces what `lower` lowers for the platform of the mesh."""
     loss = pretraining_loss(self._forward, self._objective, self.config.seed)
     step = make_train_step(loss, self._make_optimizer, self.mesh, self.state)
     lengths = dict.fromkeys(one.length for one in self.phases if first_step < one.last)
     return {
-      length: step.lower(self.state, RATE, self._abstract_batch(length), None) for length in lengths
+      length: step.trace(self.state, RATE, self._abstract_batch(length), None) for length in lengths
     }
 
   def compile(self, lowered: Mapping[int, jax.stages.Lowered]) -> None:

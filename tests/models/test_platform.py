@@ -9,49 +9,11 @@ from flax import nnx
 
 from discipline_jax import models
 from discipline_jax.models import attention
-from discipline_jax.models.functional import classifier_function, pretraining_function
-from discipline_jax.models.initialise import abstract_params
 from discipline_jax.models.platform import Platform
+from tests.models.gradients import CONFIG, HEADS, HOPPER, TPU, gradient
 
-CONFIG = models.ModelConfig(
-  vocab_size=40,
-  hidden_size=16,
-  num_hidden_layers=2,
-  num_attention_heads=2,
-  intermediate_size=24,
-  max_position_embeddings=12,
-)
-CPU, TPU = Platform("cpu"), Platform("tpu")
-HOPPER, TURING = Platform("gpu", "9.0"), Platform("gpu", "7.5")
-HEADS = [
-  models.Classifier(3),
-  models.TokenClassifier(3),
-  models.Span(),
-  models.MultipleChoice(),
-  models.Pretraining(),
-]
-
-
-def gradient(head, platform, dtype=jnp.float32, dropout=0.1, length=10):
-  """Returns a function that computes the gradient of the sum of all outputs, and its abstract inputs."""
-  config = models.ModelConfig.from_dict(
-    CONFIG.to_dict() | {"attention_probs_dropout_prob": dropout}, "this test"
-  )
-  ids = jax.ShapeDtypeStruct((3, length), jnp.int32)
-  if isinstance(head, models.MultipleChoice):
-    ids = jax.ShapeDtypeStruct((3, 2, length), jnp.int32)
-  key = jax.eval_shape(lambda: jax.random.key(0))
-  if isinstance(head, models.Pretraining):
-    forward = pretraining_function(config, head, dtype, platform)
-    rest = (None, jax.ShapeDtypeStruct((3, 4), jnp.int32), key)
-  else:
-    forward = classifier_function(config, head, dtype, platform)
-    rest = (None, key)
-
-  def loss(params, *batch):
-    return sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(forward(params, *batch)))
-
-  return jax.grad(loss), (abstract_params(config, head), ids, ids, *rest)
+CPU = Platform("cpu")
+TURING = Platform("gpu", "7.5")
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
@@ -145,19 +107,7 @@ def test_the_default_is_the_default_device():
   assert Platform.default() == Platform.of(jax.devices()[0]) == CPU
 
 
-@pytest.fixture
-def _cudnn(monkeypatch):
-  """Stands for a machine with cuDNN, so that programs with its kernel are traced and lowered."""
-  kernel = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
-  monkeypatch.setattr(kernel, "check_cudnn_version", lambda: 91000)
-  monkeypatch.setattr(kernel, "check_compute_capability", lambda _: True)
-  monkeypatch.setattr(kernel, "is_cuda_compute_capability_equal", lambda _: False)
-  jax.clear_caches()
-  yield
-  jax.clear_caches()
-
-
-@pytest.mark.usefixtures("_cudnn")
+@pytest.mark.usefixtures("cudnn")
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("length", [10, 11], ids=["even", "odd"])
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
