@@ -21,7 +21,7 @@ from discipline_jax.errors import Stopped, UserError
 from discipline_jax.exit_codes import outcome
 from discipline_jax.runs.result import versions
 
-_START, _END = "discipline_jax/start", "discipline_jax/end"
+_START, _FAILED, _END = (f"discipline_jax/{name}" for name in ("start", "failed", "end"))
 _PLACES = ("data_dir", "cache_dir")  # hosts may keep their files in other places
 _WAIT = (
   60_000  # milliseconds for which a process waits until the first one has said how it was started
@@ -61,6 +61,24 @@ def together(config: ConfigDict) -> Iterator[None]:
     with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process was first
       client.key_value_set(_END, json.dumps([jax.process_index(), line, code]))
     _end(client, line, code)
+
+
+def fail_alike(place: str) -> bool:
+  """Returns whether all processes fail in the same place, so that a run of several may go on behind it.
+
+  If one fails alone, the others wait for it inside a program, and all must end.
+
+  Args:
+    place: names what failed; not used twice.
+  """
+  if jax.process_count() == 1:
+    return True
+  client: Any = distributed.global_state.client
+  try:
+    client.wait_at_barrier(f"{_FAILED}/{place}", _LINGER)
+  except jax.errors.JaxRuntimeError:
+    return False
+  return True
 
 
 def _watch(client: Any, ending: threading.Lock, is_over: threading.Event) -> None:

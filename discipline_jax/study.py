@@ -16,6 +16,7 @@ from discipline_jax.command_line import no_memory
 from discipline_jax.errors import Locked, RunFailed, UserError
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.finetune import finetune
+from discipline_jax.hosts import fail_alike
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
 from discipline_jax.runs.cells import Cell, State, find_state
@@ -111,10 +112,12 @@ def _run(cell: Cell) -> State:
   except Locked:
     raise
   except (UserError, RunFailed) as error:
+    if not fail_alike(cell.name):
+      raise
     return State("failed", " ".join(str(error).split()))
   except Exception as error:
     reason = no_memory(error) if isinstance(error, jax.errors.JaxRuntimeError) else None
-    if reason is None:
+    if reason is None or not fail_alike(cell.name):
       error.add_note(f"in the run {cell.name} of the study")
       raise
     return State("failed", f"{reason}; change the config of that run, and delete {cell.workdir}")

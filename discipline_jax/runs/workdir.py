@@ -5,7 +5,7 @@ import pathlib
 import secrets
 import time
 from collections.abc import Mapping
-from typing import IO
+from typing import IO, NoReturn
 
 import jax
 import numpy as np
@@ -36,12 +36,15 @@ class Workdir:
     self._config = config
     self._stamps: dict[pathlib.Path, inputs.Stamp] = {}
     self._lock: IO[str] | None = None  # of the first process
+    self._token = 0
 
   def __enter__(self) -> "Workdir":
     if jax.process_index() == 0:
-      self._lock = self._locked()
+      self._open()
     if jax.process_count() > 1:
       self._check_seen()
+    elif self._token < 0:
+      self._raise_locked()
     return self
 
   def __exit__(self, *_) -> None:
@@ -127,10 +130,11 @@ class Workdir:
     if jax.process_index() == 0:
       self._write("result.json", result)
 
-  def _locked(self) -> IO[str]:
+  def _open(self) -> None:
+    """Makes the directory and locks it; the lock's file then holds a token, which is -1 if it is locked already."""
     try:
       self.path.mkdir(parents=True, exist_ok=True)
-      file = (self.path / _LOCK).open("w")
+      file = (self.path / _LOCK).open("a")
     except OSError as error:
       raise UserError(
         f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
@@ -139,28 +143,29 @@ class Workdir:
       lock(file, wait=False)
     except BlockingIOError:
       file.close()
-      raise Locked(
-        f"another process works in {self.path}; wait for it or give another --workdir"
-      ) from None
-    return file
+      self._token = -1
+      return
+    self._lock, self._token = file, secrets.randbits(31)
+    file.truncate(0)
+    file.write(str(self._token))
+    file.flush()
 
   def _check_seen(self) -> None:
-    """Raises UserError in a process that does not see what the first one writes; all processes must call it."""
-    if self._lock is not None:
-      own = secrets.randbits(31)
-      self._lock.write(str(own))
-      self._lock.flush()
-    else:
-      own = 0
-    first = str(multihost_utils.broadcast_one_to_all(np.int32(own)))
+    """Raises in each process what the first one's lock says, or that its files are not seen; all must call it."""
+    first = int(multihost_utils.broadcast_one_to_all(np.int32(self._token)))
+    if first < 0:
+      self._raise_locked()
     deadline = time.monotonic() + _SEEN_WITHIN
-    while not (self.path / _LOCK).exists() or (self.path / _LOCK).read_text() != first:
+    while not (self.path / _LOCK).exists() or (self.path / _LOCK).read_text() != str(first):
       if time.monotonic() > deadline:
         raise UserError(
           f"this host does not see the workdir of process 0, {self.path.absolute()}; give a --workdir that all hosts"
           " share, as one path"
         )
       time.sleep(0.1)
+
+  def _raise_locked(self) -> NoReturn:
+    raise Locked(f"another process works in {self.path}; wait for it or give another --workdir")
 
   def _read_result(self, path: pathlib.Path) -> dict:
     mode = self._config.mode
