@@ -41,6 +41,7 @@ def finetune(
     dry_run: only say what would run.
     is_cell: the run is one of several, and the caller says a line for each: say neither the plan nor the result.
   """
+  started = time.perf_counter()
   run = Workdir(workdir, config)
   if dry_run:
     print(_description(Finetuning(make_plan(config), mesh_of(config)), run))
@@ -52,7 +53,7 @@ def finetune(
     if jax.process_index() == 0 and not is_cell:
       print(_description(program, run), file=sys.stderr)
     with run, Signals() as signals:
-      result = run.result() or _train(program, run, signals)
+      result = run.result() or _train(program, run, signals, started)
       run.write_result(result)
   elif jax.process_index() == 0 and not is_cell:
     print(f"finished before, so nothing is trained: {workdir}", file=sys.stderr)
@@ -64,8 +65,7 @@ def _description(program: Finetuning, run: Workdir) -> str:
   return format_rows(finetuning_description.describe(program) | {"workdir": run.describe()})
 
 
-def _train(program: Finetuning, run: Workdir, signals: Signals) -> dict:
-  started = time.perf_counter()
+def _train(program: Finetuning, run: Workdir, signals: Signals, started: float) -> dict:
   config = program.plan.config
   checkpoints, first_step, state = begin(program, run)
   examples = len(program.plan.seeds) * config.train.batch_size

@@ -56,11 +56,12 @@ def _run(argv: Sequence[str]) -> None:
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
   _prepare_jax(config.cache_dir)
-  # Imported here, because each mode needs other libraries, and they take seconds.
-  run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
-  with hosts.together(config):
+  dry_run = bool(flag_values["dry-run"].value)
+  with hosts.together(config, workdir, dry_run=dry_run):
+    # Imported here, because each mode needs other libraries, and they take seconds.
+    run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
     try:
-      run(config, workdir, dry_run=bool(flag_values["dry-run"].value))
+      run(config, workdir, dry_run=dry_run)
     except jax.errors.JaxRuntimeError as error:
       reason = command_line.no_memory(error)
       if reason is None:

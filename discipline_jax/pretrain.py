@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from discipline_jax import models
 from discipline_jax.command_line import format_rows
 from discipline_jax.corpora.prepare import prepare_everywhere
-from discipline_jax.corpora.prepared import Prepared, summary
+from discipline_jax.corpora.prepared import summary
 from discipline_jax.corpora.source import record
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.locate import CORPUS_RECORD, KEPT
@@ -50,6 +50,7 @@ def pretrain(
     dry_run: only say what would run.
     is_cell: the run is one of several, and the caller says a line for each: say neither the plan nor the result.
   """
+  started = time.perf_counter()
   run = Workdir(workdir, config)
   if dry_run:
     print(_description(config, mesh_of(config), run))
@@ -62,7 +63,8 @@ def pretrain(
     if jax.process_index() == 0 and not is_cell:
       print(f"{format_rows(summary(prepared))}\n{description}", file=sys.stderr)
     with run, Signals() as signals:
-      result = run.result() or _train(config, prepared, mesh, run, signals)
+      program = Pretraining(config, prepared, mesh)
+      result = run.result() or _train(program, run, signals, started)
       run.write_result(result)
   elif jax.process_index() == 0 and not is_cell:
     print(f"finished before, so nothing is trained: {workdir}", file=sys.stderr)
@@ -75,11 +77,8 @@ def _description(config: ConfigDict, mesh: Mesh, run: Workdir) -> str:
   return format_rows(describe(config, mesh) | {"workdir": run.describe()})
 
 
-def _train(
-  config: ConfigDict, prepared: Prepared, mesh: Mesh, run: Workdir, signals: Signals
-) -> dict:
-  started = time.perf_counter()
-  program = Pretraining(config, prepared, mesh)
+def _train(program: Pretraining, run: Workdir, signals: Signals, started: float) -> dict:
+  config = program.config
   checkpoints, first_step, state = begin(program, run)
   kept = kept_steps(config)
   size = config.train.batch_size
@@ -120,7 +119,7 @@ def _train(
     waiting = feed.waiting()
     if not measured:  # the run was stopped between the last checkpoint and the result
       measured.update(program.measure(state))
-  numbers = prepared.description["statistics"]
+  numbers = program.prepared.description["statistics"]
   return {
     **envelope(config, clock.seconds),
     "corpus": config.corpus.name,

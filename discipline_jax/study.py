@@ -16,7 +16,7 @@ from discipline_jax.command_line import no_memory
 from discipline_jax.errors import Locked, RunFailed, UserError
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.finetune import finetune
-from discipline_jax.hosts import fail_alike
+from discipline_jax.hosts import fail_alike, meet
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
 from discipline_jax.runs.cells import Cell, State, find_state
@@ -64,6 +64,7 @@ def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
       if name not in chosen
     }
     _show(config, workdir, {name: (states | others)[name] for name in all_cells}, started)
+  meet("the study is shown")
   check_finished(states, workdir)
 
 

@@ -66,8 +66,8 @@ def test_a_tensor_axis_over_two_processes_of_four_devices(config, tmp_path):
     ),
     (
       ["--workdir={other}"],
-      r"error: process 1: this host does not see the workdir of process 0, .*; give a --workdir that .*",
-      r"error: this host does not see the workdir of process 0, .*; give a --workdir that .*",
+      r"error: process 1: --workdir is '.*/other' here and '.*/run' in process 0; start all .*",
+      r"error: --workdir is '.*/other' here and '.*/run' in process 0; start all .*",
     ),
   ],
   ids=["config", "workdir"],
@@ -81,3 +81,27 @@ def test_a_mistake_in_one_process_ends_both(of_second, first, second, tmp_path):
     assert re.fullmatch(line, stderr.splitlines()[-1]), stderr
     assert "Traceback" not in stderr
   assert not (tmp_path / "run" / "result.json").exists()
+
+
+TWO_CELLS = """
+from discipline_jax import defaults
+from tests.testdata import tiny
+
+def get_config():
+  runs = {}
+  for name, rate in (("bad", 1e30), ("good", 1e-3)):
+    runs[name] = tiny.get_config()
+    runs[name].replicas = 1
+    runs[name].train.update(steps=4, learning_rate=rate, log_every_steps=1)
+  return defaults.study(runs)
+"""
+
+
+def test_a_study_goes_on_behind_a_run_that_fails_in_both(tmp_path):
+  (tmp_path / "two_cells.py").write_text(TWO_CELLS)
+  both = start_two(tmp_path / "two_cells.py", tmp_path / "study")
+  ended = [finish(process) for process in both]
+  assert [code for code, _, _ in ended] == [3, 3], ended
+  assert "1 of 2 runs failed (bad; " in ended[0][2].splitlines()[-1], ended[0][2]
+  assert (tmp_path / "study" / "good" / "result.json").exists()
+  assert "bad" in json.loads((tmp_path / "study" / "failed.json").read_text())

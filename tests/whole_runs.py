@@ -77,7 +77,7 @@ def start_two(
     devices: virtual devices of each.
     by_slurm: gives them the variables that `srun` sets.
   """
-  address = f"localhost:{_free_port()}"
+  address = f"localhost:{free_port()}"
   environments = [
     {
       "SLURM_JOB_ID": str(os.getpid()),  # JAX takes the port 61440 + this % 4096
@@ -102,7 +102,8 @@ def start_two(
   ]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+  """Returns a port that no one listens to."""
   with socket.socket() as free:
     free.bind(("localhost", 0))
     return free.getsockname()[1]

@@ -97,12 +97,12 @@ def per_copy(
   Args:
     function: (table [rows, features], rows [batch, ...]) -> [batch, ...].
     table: what `copies` returned.
-    rows: [batch, ...].
+    rows: [batch, ...]; the batch is a multiple of the copies.
   """
   if table.ndim == 2:
     return function(table, rows)
   parts = rows.reshape(len(table), -1, *rows.shape[1:])
-  found = jax.vmap(function, spmd_axis_name="data")(table, parts)
+  found = jax.vmap(function)(table, parts)
   return found.reshape(-1, *found.shape[2:])
 
 

@@ -54,15 +54,14 @@ class Pretraining:
   No weight is read or drawn before `start`.
 
   Attributes:
-    config, mesh: as given.
+    config, prepared, mesh: as given.
     model_config: sizes of the model.
     num_steps: number of updates.
     phases: the lengths of rows, and their updates.
   """
 
   def __init__(self, config: ConfigDict, prepared: Prepared, mesh: Mesh):
-    self.config, self.mesh = config, mesh
-    self._prepared = prepared
+    self.config, self.prepared, self.mesh = config, prepared, mesh
     self._checkpoint, self.model_config = model_parts(config, prepared.vocabulary)
     check_tensor(mesh, self.model_config)
     self.num_steps = config.train.steps
@@ -190,7 +189,7 @@ class Pretraining:
     """
     size = self.config.eval.batch_size
     sharding = NamedSharding(self.mesh, PartitionSpec(BATCH))
-    pad_id = self._prepared.vocabulary.pad_id
+    pad_id = self.prepared.vocabulary.pad_id
     total: dict[str, float] = {}
     for number, start in enumerate(range(0, len(self._held_out["ids"]), size)):
       part = {
@@ -210,7 +209,7 @@ class Pretraining:
     graph, state = nnx.split(nnx.eval_shape(lambda: head.build(config, rngs=nnx.Rngs(0))))
     nnx.replace_by_pure_dict(state, jax.tree.map(lambda leaf: np.asarray(leaf[0]), params))
     network = nnx.merge(graph, state)
-    encoder_of(network).source = self._prepared.directory
+    encoder_of(network).source = self.prepared.directory
     return network
 
   @functools.cached_property
@@ -233,13 +232,13 @@ class Pretraining:
 
   @functools.cached_property
   def _held_out(self) -> dict[str, np.ndarray]:
-    records: Records = self._prepared.records("validation", self.phases[0].length)
+    records: Records = self.prepared.records("validation", self.phases[0].length)
     return records.first(self.config.eval.max_examples)
 
   @functools.cached_property
   def _without_context(self) -> float:
     # Opened again, because a thread reads the other ones.
-    records = self._prepared.records("train", self.phases[0].length)
+    records = self.prepared.records("train", self.phases[0].length)
     count = min(_COUNTED, records.size)
     batches = records.batches(first=0, last=1, rows=np.arange(count), batch_size=count, seed=0)
     with contextlib.closing(batches):

@@ -1,6 +1,7 @@
 """A run's directory: which run owns it, whether the run is finished, and its three JSON files."""
 
 import json
+import os
 import pathlib
 import secrets
 import time
@@ -14,12 +15,15 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import Locked, UserError
 from discipline_jax.files.locks import lock
-from discipline_jax.files.whole_files import write_json
+from discipline_jax.files.whole_files import whole_file, write_json
 from discipline_jax.runs import check_inputs, inputs
 from discipline_jax.runs.identity import first_difference
 
 _LOCK = ".lock"
-_SEEN_WITHIN = 20.0  # seconds after which another host sees a new file, if at all
+_TOKEN = ".first_host"  # what the first of several processes writes, and the others look for
+_SEEN_WITHIN = (
+  120.0  # seconds; another host may keep for one minute that a file was not there (`nfs`: acdirmax)
+)
 
 
 class Workdir:
@@ -131,7 +135,7 @@ class Workdir:
       self._write("result.json", result)
 
   def _open(self) -> None:
-    """Makes the directory and locks it; the lock's file then holds a token, which is -1 if it is locked already."""
+    """Makes the directory, and locks it if it is not locked already: then the token is -1."""
     try:
       self.path.mkdir(parents=True, exist_ok=True)
       file = (self.path / _LOCK).open("a")
@@ -146,23 +150,28 @@ class Workdir:
       self._token = -1
       return
     self._lock, self._token = file, secrets.randbits(31)
-    file.truncate(0)
-    file.write(str(self._token))
-    file.flush()
+    if jax.process_count() > 1:
+      with whole_file(self.path / _TOKEN, text=True) as token:
+        token.write(str(self._token))
 
   def _check_seen(self) -> None:
-    """Raises in each process what the first one's lock says, or that its files are not seen; all must call it."""
+    """Raises Locked in all processes if the first one found a lock, and UserError in one that sees no token."""
     first = int(multihost_utils.broadcast_one_to_all(np.int32(self._token)))
     if first < 0:
       self._raise_locked()
     deadline = time.monotonic() + _SEEN_WITHIN
-    while not (self.path / _LOCK).exists() or (self.path / _LOCK).read_text() != str(first):
+    while not self._sees(str(first)):
       if time.monotonic() > deadline:
         raise UserError(
-          f"this host does not see the workdir of process 0, {self.path.absolute()}; give a --workdir that all hosts"
-          " share, as one path"
+          f"what process 0 wrote to its workdir cannot be seen in {self.path.absolute()}; give a --workdir that all"
+          " hosts share"
         )
-      time.sleep(0.1)
+      time.sleep(0.5)
+
+  def _sees(self, token: str) -> bool:
+    # Asks for the names first: a network's file system may know only then that there is a new one.
+    is_there = self.path.is_dir() and _TOKEN in os.listdir(self.path)
+    return is_there and (self.path / _TOKEN).read_text(encoding="utf-8") == token
 
   def _raise_locked(self) -> NoReturn:
     raise Locked(f"another process works in {self.path}; wait for it or give another --workdir")

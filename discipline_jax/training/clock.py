@@ -1,4 +1,8 @@
-"""Measures how fast a run trains, and what share of its time, over all its starts, went into updates that count."""
+"""Measures how fast a run trains, and what share of its time, over all its starts, went into updates that count.
+
+A start counts from its first update on, or from the one it resumes at, with the time that it needed until then. Of a
+start that was killed, what came after its last line is not known.
+"""
 
 import json
 import pathlib
@@ -17,8 +21,7 @@ FILE = "starts.jsonl"
 class Clock:
   """Adds up the time of a run and of its updates, and notes both in `starts.jsonl`, a line at a time.
 
-  A run that was killed loses the updates after its last checkpoint, and what came after the last line of that start is
-  not known. Only the first process writes.
+  Only the first process reads and writes it.
 
   Raises:
     RunFailed: from every method that writes, if the file cannot be written.
@@ -32,17 +35,18 @@ class Clock:
     Args:
       workdir: directory of the run.
       first_step: updates made before, and not lost.
-      started: `time.perf_counter()` when this start began.
+      started: `time.perf_counter()` when this start began, before it read its data.
       work: updates made -> examples or tokens of the next update, of all replicas.
     """
     self._path, self._started, self._work = workdir / FILE, started, work
     self._updates, self._rates = 0.0, list[float]()
-    lines = _read(self._path)
+    is_first = jax.process_index() == 0
+    lines = _read(self._path) if is_first else []
     self._number = 1 + max((line["start"] for line in lines), default=-1)
     self._before = _whole(lines, first_step)
     # A version that kept no such file may have begun the run.
-    self._is_known = bool(lines) or first_step == 0
-    if jax.process_index() == 0:
+    self._is_known = (lines[0]["step"] if lines else first_step) == 0
+    if is_first:
       with explained(self._path), whole_file(self._path, text=True) as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     self.note(None, first_step, {})

@@ -71,13 +71,9 @@ def run(
     NotFinite: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
-
-  def write(state, step: int, metrics: Metrics) -> None:
-    checkpoints.save(step, state)
-    clock.note(state, step, metrics)
-
-  save = Hook(write, save_every)
-  hooks = [*hooks, save]
+  save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
+  at_saving = [save, Hook(clock.note, save_every)]
+  hooks = [*hooks, *at_saving]
   meter = _Meter(clock, checkpoints)
   with progress.bar(
     total=num_steps, initial=first_step, unit="step", disable=jax.process_index() != 0
@@ -88,7 +84,7 @@ def run(
       meter.pending = step, metrics
       bar.update()
       stop = signals.received(step)
-      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook is save)]
+      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook in at_saving)]
       if not due:
         continue
       values = meter.settle()

@@ -86,7 +86,7 @@ def losses(program, first_step, last_step, state):
 
 def on_mesh(program, sizes):
   devices = jax.devices()[: sizes[0] * sizes[1] * sizes[2]]
-  return Pretraining(program.config, program._prepared, make_mesh(*sizes, devices))
+  return Pretraining(program.config, program.prepared, make_mesh(*sizes, devices))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def costs(program):
   for count in (1, 2, 4, 8):
     own = copy.deepcopy(program.config)
     own.train.update(batch_size=2 * count, grad_accumulation=1)
-    wide = Pretraining(own, program._prepared, make_mesh(count, 1, 1, jax.devices()[:count]))
+    wide = Pretraining(own, program.prepared, make_mesh(count, 1, 1, jax.devices()[:count]))
     found[count] = Cost.of(wide.lower()[64], count)
   return found
 
@@ -175,7 +175,7 @@ def test_the_first_process_decides_whether_a_step_is_kept(
 def test_what_is_held_out_is_measured_in_batches(program):
   """Adds up by hand the sums of each batch with its number; rows that fill up the last batch count for nothing."""
   state = program.start()
-  held_out = program._prepared.records("validation", 32).first(40)
+  held_out = program.prepared.records("validation", 32).first(40)
   rows = len(held_out["ids"])
   size = program.config.eval.batch_size
   assert rows > size

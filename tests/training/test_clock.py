@@ -73,8 +73,10 @@ def test_a_line_that_a_kill_cut_short_is_left_out(tmp_path, now):
 
 
 def test_a_run_that_another_version_began_has_no_share(tmp_path, now):
-  clock = begin(tmp_path, 10, now)
+  begin(tmp_path, 10, now)
   now[0] = 1.0
+  clock = begin(tmp_path, 20, now)
+  now[0] = 2.0
   assert clock.goodput is None
   assert clock.seconds == 1
 
