@@ -23,7 +23,7 @@ from discipline_jax.models.embeddings import Embeddings
 from discipline_jax.models.encoder_layer import Layer
 from discipline_jax.models.key_stream import Rngs
 from discipline_jax.models.layers import Linear, split_key
-from discipline_jax.models.platform import Platform, pin
+from discipline_jax.models.platform import Platform, pin, row_major
 
 
 @jax.tree_util.register_dataclass
@@ -147,7 +147,7 @@ class Encoder(nnx.Module):
       token_type_ids = jnp.zeros_like(ids)
     mask = token_mask(attention_mask, ids.shape[1])
     x = self.embeddings(ids, token_type_ids, mask, self._keys(dropout_key)[0]).astype(self.dtype)
-    return pin(self.encoder.project(x), self.platform)
+    return row_major(pin(self.encoder.project(x), self.platform), self.platform)
 
   def run_layers(
     self,

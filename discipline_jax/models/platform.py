@@ -7,10 +7,12 @@ the machine that traces, because a program can be compiled on one machine for an
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXES = ("data", "fsdp", "tensor")  # of a mesh
@@ -63,11 +65,39 @@ def pin(x: jax.Array, platform: Platform, last: str | None = None) -> jax.Array:
     last: an axis of the mesh.
   """
   mesh = platform.mesh
-  if mesh is None or x.shape[0] % math.prod(mesh.shape[axis] for axis in platform.rows):
+  if mesh is None or len(x) % _num_shares(platform):
     return x
   if last is not None and x.shape[-1] % mesh.shape[last]:
     last = None
   return _lay(x, mesh, platform.rows, *[None] * (x.ndim - 2), last)
+
+
+def row_major(x: jax.Array, platform: Platform) -> jax.Array:
+  """Says that on a GPU the rows of a batch lie one after the other in memory, as all layers read them.
+
+  XLA would choose the order of the position embeddings, which have no rows, and transpose in every layer.
+
+  Args:
+    x: [rows, ..., features]. Rows that the mesh does not divide stay in the order that XLA chooses.
+    platform: where the program runs.
+  """
+  if platform.name != "gpu":
+    return x
+  layout = Layout(major_to_minor=tuple(range(x.ndim)))
+  if platform.mesh is None:
+    return with_layout_constraint(x, layout)
+  if len(x) % _num_shares(platform):
+    return x
+  # For each device by itself: of the constraint alone, XLA would make one on the rows of all devices, and gather them.
+  spec = PartitionSpec(platform.rows)
+  constrain = partial(with_layout_constraint, layouts=layout)
+  return jax.shard_map(constrain, mesh=platform.mesh, in_specs=spec, out_specs=spec)(x)
+
+
+def _num_shares(platform: Platform) -> int:
+  """Returns the number of shares that the rows of a batch are cut into, on a mesh."""
+  assert platform.mesh is not None
+  return math.prod(platform.mesh.shape[axis] for axis in platform.rows)
 
 
 def copies(table: jax.Array, platform: Platform) -> jax.Array:

@@ -26,7 +26,7 @@ HEADS = [
 ]
 
 
-def gradient(head, platform, dtype=jnp.float32, dropout=0.1, length=10, **fields):
+def gradient(head, platform, dtype=jnp.float32, dropout=0.1, length=10, batch=3, **fields):
   """Returns a function that computes the gradient of the sum of all outputs, and its abstract inputs.
 
   Args:
@@ -35,18 +35,19 @@ def gradient(head, platform, dtype=jnp.float32, dropout=0.1, length=10, **fields
     dtype: of its arithmetic.
     dropout: of attention.
     length: tokens of its rows.
+    batch: number of rows.
     fields: of the config, in place of those of `CONFIG`.
   """
   config = models.ModelConfig.from_dict(
     CONFIG.to_dict() | {"attention_probs_dropout_prob": dropout} | fields, "this test"
   )
-  ids = jax.ShapeDtypeStruct((3, length), jnp.int32)
+  ids = jax.ShapeDtypeStruct((batch, length), jnp.int32)
   if isinstance(head, models.MultipleChoice):
-    ids = jax.ShapeDtypeStruct((3, 2, length), jnp.int32)
+    ids = jax.ShapeDtypeStruct((batch, 2, length), jnp.int32)
   key = jax.eval_shape(lambda: jax.random.key(0))
   if isinstance(head, models.Pretraining):
     forward = pretraining_function(config, head, dtype, platform)
-    rest = (None, jax.ShapeDtypeStruct((3, 4), jnp.int32), key)
+    rest = (None, jax.ShapeDtypeStruct((batch, 4), jnp.int32), key)
   else:
     forward = classifier_function(config, head, dtype, platform)
     rest = (None, key)

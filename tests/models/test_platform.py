@@ -1,5 +1,6 @@
 """Tests that a model's program suits the platform that the caller names, not the machine that traces it."""
 
+import re
 from unittest import mock
 
 import jax
@@ -10,6 +11,7 @@ from flax import nnx
 from discipline_jax import models
 from discipline_jax.models import attention
 from discipline_jax.models.platform import Platform
+from discipline_jax.training.sharding import make_mesh
 from tests.models.gradients import CONFIG, HEADS, HOPPER, TPU, gradient
 
 CPU = Platform("cpu")
@@ -122,3 +124,24 @@ def test_programs_with_cudnns_attention_lower(head, length, replicas):
   text = jax.jit(function).trace(*inputs).lower(lowering_platforms=("cuda",)).as_text()
   assert text.count("__cudnn$fmhaSoftmax(") + text.count("__cudnn$fmhaSoftmaxBackward(") >= 2
   assert "fmhaScaleBias" not in text, "no bias, and no gradient of one"
+
+
+@pytest.mark.parametrize(("replicas", "rows"), [(1, ("data", "fsdp")), (8, ("fsdp",))])
+def test_on_gpus_the_rows_of_each_device_lie_one_after_the_other(replicas, rows):
+  """Each device says it for itself: XLA would gather the rows of all of them."""
+  mesh = make_mesh(4, 2, 1)
+  platform = Platform("gpu", "9.0", mesh, rows)
+  function, inputs = gradient(models.Classifier(3), platform, batch=8)
+  if replicas > 1:
+    function = jax.vmap(function, spmd_axis_name="data")
+    inputs = jax.tree.map(
+      lambda one: jax.ShapeDtypeStruct((replicas, *one.shape), one.dtype), inputs
+    )
+  text = jax.jit(function).trace(*inputs).lower(lowering_platforms=("cuda",)).as_text()
+  calls = re.findall(r"@LayoutConstraint\(.*tensor<(\w+)x10x16xf32>", text)
+  per_device = {1: "1", 8: "2x4"}[replicas]  # [replicas, rows]
+  assert calls
+  assert set(calls) == {per_device}
+  plain, inputs = gradient(models.Classifier(3), TPU)
+  text = jax.jit(plain).trace(*inputs).lower(lowering_platforms=("tpu",)).as_text()
+  assert "LayoutConstraint" not in text
