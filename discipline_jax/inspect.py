@@ -39,7 +39,7 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   del workdir
   given, is_first = config.inspect.chips, jax.process_index() == 0
   chip, devices = (None, jax.devices()) if given is None else chips.devices(given)
-  program = _program(config, devices)
+  program = program_of(config, devices)
   updates = program.updates
   if is_first:
     print(command_line.format_rows(_head(program, updates)), flush=True)
@@ -65,7 +65,12 @@ def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     _write(config, program, costs, chip)
 
 
-def _program(config: ConfigDict, devices: Sequence[jax.Device]) -> Finetuning | Pretraining:
+def program_of(config: ConfigDict, devices: Sequence[jax.Device]) -> Finetuning | Pretraining:
+  """Returns the programs of a config on devices that need not be here; reads no weights, and no corpus.
+
+  Raises:
+    UserError: a mistake in the config, or a mesh that does not fit.
+  """
   mesh = make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, devices)
   if "corpus" not in config:
     return Finetuning(make_plan(config), mesh)
@@ -81,7 +86,7 @@ def _costs(config: ConfigDict, program, devices: Sequence[jax.Device]) -> dict[i
   if parts > 1:  # one of them, because what stands in a loop is counted once
     alone = copy.deepcopy(config)
     alone.train.update(batch_size=config.train.batch_size // parts, grad_accumulation=1)
-    part = _program(alone, devices)
+    part = program_of(alone, devices)
   others = 0  # bytes of what lies on a device beside the arguments of an update
   if isinstance(program, Finetuning):
     others = state_bytes(program.state)[0] - state_bytes(program.state["states"][0])[0]

@@ -12,7 +12,7 @@ import pytest
 from discipline_jax import models
 from discipline_jax.command_line import parse
 from discipline_jax.corpora.masking import Masking
-from discipline_jax.inspect import _program
+from discipline_jax.inspect import program_of
 from discipline_jax.models.functional import pretraining_function
 from discipline_jax.models.initialise import abstract_params
 from discipline_jax.models.tokenizer import make_vocabulary
@@ -106,7 +106,7 @@ def test_every_config_lowers(name, platform, lowering, small, tmp_path, monkeypa
   config = parse(["main", *arguments]).config
   for module in (finetuning, pretraining):
     monkeypatch.setattr(module, "platform_of", lambda *_: platform)
-  program = _program(config, jax.devices()[:1])
+  program = program_of(config, jax.devices()[:1])
   for length, traced in program.trace().items():
     text = traced.lower(lowering_platforms=(lowering,)).as_text()
     assert "dot_general" in text, length
