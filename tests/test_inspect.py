@@ -47,9 +47,11 @@ def pretraining():
 HLO = """
   %a = f32[8,4]{1,0} all-gather(%x), dimensions={0}
   %b = (bf16[10]{0:T(256)}, /*index=1*/f32[2,3]{1,0}) all-reduce(%y, %z), to_apply=%sum
-  %s1 = bf16[30]{0} all-gather(%p1), channel_id=7, dimensions={0}
-  %s2 = bf16[30]{0} all-gather(%p2), channel_id=7, dimensions={0}
-  %s3 = bf16[30]{0} all-gather(%p3), channel_id=8, dimensions={0}
+  %s1 = bf16[30]{0} all-gather(%p1), channel_id=7, frontend_attributes={chain_id="0"}
+  %s2 = bf16[30]{0} all-gather(%p2), channel_id=7, frontend_attributes={chain_id="0"}
+  %s3 = bf16[30]{0} all-gather(%p3), channel_id=8, frontend_attributes={chain_id="0"}
+  %e1 = bf16[40]{0} all-gather(%p1), channel_id=9, dimensions={0}
+  %e2 = bf16[40]{0} all-gather(%p1), channel_id=9, dimensions={0}
   %c-start = (f32[4]{0}, f32[8]{0}) all-gather-start(%x)
   %c = f32[8]{0} all-gather-done(%c-start)
   %d = pred[5]{0} fusion(%all-reduce.2), calls=%all-gather
@@ -58,7 +60,12 @@ HLO = """
 
 def test_moved_bytes_by_hand():
   found = moved(HLO)
-  assert found["all-gather"] == {"f32[8,4]": 128, "bf16[30]": 2 * 60, "f32[8]": 32}
+  assert found["all-gather"] == {
+    "f32[8,4]": 128,
+    "bf16[30]": 2 * 60,
+    "bf16[40]": 2 * 80,
+    "f32[8]": 32,
+  }
   assert found["all-reduce"] == {"bf16[10]": 20, "f32[2,3]": 24}
   assert len(found) == 2
 
@@ -66,8 +73,8 @@ def test_moved_bytes_by_hand():
 def test_time_by_hand():
   """Operations take longer than memory, an all-reduce passes twice, and half of the speed is used."""
   cost = Cost(0, flops=4e3, accessed=2e2, moved=moved(HLO), kernels={})
-  chip = chips.Chip("tpu", flops=1e3, memory=1e9, bandwidth=1e2, links=92, source="")
-  assert cost.sent == 280 + 2 * 44
+  chip = chips.Chip("tpu", flops=1e3, memory=1e9, bandwidth=1e2, links=132, source="")
+  assert cost.sent == 440 + 2 * 44
   assert cost.seconds(chip) == 2 * (4 + 4)
   whole = Cost(77, flops=5e3, accessed=3e2, moved={}, kernels={"a": 1})
   assert cost.times(3, whole).seconds(chip) == 3 * cost.seconds(chip)

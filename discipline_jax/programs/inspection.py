@@ -92,14 +92,14 @@ def moved(text: str) -> dict[str, collections.Counter[str]]:
   found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
   # Of the two halves of an asynchronous one, the second returns the result alone.
   line = re.compile(rf"= (.*?) ({'|'.join(COLLECTIVES)})(?:-done)?\(")
-  channels: set[str] = set()
+  chains = set()
   for match in filter(None, map(line.search, text.splitlines())):
-    # A TPU works on a collective beside other operations, in steps that stand in their loops, all with its channel.
-    channel = re.search(r"channel_id=(\d+)", match.string)
-    if channel is not None:
-      if channel[1] in channels:
+    # A TPU works on some collectives in steps, beside other operations. Each step names the whole and its chain.
+    chain = re.search(r"channel_id=(\d+).*chain_id=\"(\d+)\"", match.string)
+    if chain is not None:
+      if chain.groups() in chains:
         continue
-      channels.add(channel[1])
+      chains.add(chain.groups())
     for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", match[1]):
       number = math.prod(int(size) for size in shape.split(",") if size)
       found[match[2]][f"{dtype}[{shape}]"] += number * _bits(dtype) // 8
