@@ -1,5 +1,6 @@
 """What updates cost, compiled for devices that are here and for chips that are not; sums by hand."""
 
+import dataclasses
 import importlib.util
 import json
 
@@ -76,6 +77,7 @@ def test_time_by_hand():
   chip = chips.Chip("tpu", flops=1e3, memory=1e9, bandwidth=1e2, links=132, source="")
   assert cost.sent == 440 + 2 * 44
   assert cost.seconds(chip) == 2 * (4 + 4)
+  assert cost.seconds(dataclasses.replace(chip, overlaps=False)) == 2 * (4 + 2 + 4)
   whole = Cost(77, flops=5e3, accessed=3e2, moved={}, kernels={"a": 1})
   assert cost.times(3, whole).seconds(chip) == 3 * cost.seconds(chip)
   assert (cost.times(3, whole).peak, cost.times(3, whole).kernels) == (77, {"a": 1})

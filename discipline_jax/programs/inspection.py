@@ -79,12 +79,14 @@ class Cost:
     )
 
   def seconds(self, chip: Chip) -> float:
-    """Predicts the time of an update: of its operations or its memory traffic, the longer one, plus communication.
+    """Predicts the time of an update: of its operations and its memory traffic, plus communication.
 
-    It is NaN if the compiler does not count these.
+    Of the first two it is the longer one where they overlap, else their sum. It is NaN if the compiler does not count
+    these.
     """
     operations, traffic = self.flops / chip.flops, self.accessed / chip.bandwidth
-    return (max(operations, traffic) + self.sent / chip.links) / chip.used
+    on_chip = max(operations, traffic) if chip.overlaps else operations + traffic
+    return (on_chip + self.sent / chip.links) / chip.used
 
 
 def moved(text: str) -> dict[str, collections.Counter[str]]:
