@@ -47,6 +47,13 @@ def test_killed_and_stopped_then_identical_bits(uninterrupted, tmp_path):
   for ours, theirs in zip(last_checkpoint(workdir), last_checkpoint(whole), strict=True):
     np.testing.assert_array_equal(ours, theirs)
   same_results(workdir, whole)
+  starts: dict[int, float] = {}
+  for line in map(json.loads, (workdir / "starts.jsonl").read_text().splitlines()):
+    starts[line["start"]] = line["seconds"]
+  assert list(starts) == [0, 1, 2, 3]
+  result = json.loads((workdir / "result.json").read_text())
+  assert result["seconds"] >= sum(starts.values()), "the time of all starts counts"
+  assert 0 < result["goodput"] < 1
   steps = [
     (line["step"], line["split"], line["replica"])
     for line in map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
@@ -58,7 +65,6 @@ def same_results(workdir, whole):
   ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole))
   for field in ("validation", "test", "best_steps", "steps"):
     assert ours[field] == theirs[field]
-  assert 0 < ours["goodput"] < theirs["goodput"] < 1, "what was lost and begun again counts"
   ours, theirs = ((path / "predictions.npz").read_bytes() for path in (workdir, whole))
   assert ours == theirs
 

@@ -32,7 +32,13 @@ def test_two_processes_train_as_one(uninterrupted, tmp_path):
   np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-4)
 
 
-@pytest.mark.parametrize("config", [SMALL, PRETRAIN], ids=lambda config: config.stem)
+@pytest.mark.parametrize(
+  "config",
+  [
+    pytest.param(SMALL, marks=pytest.mark.slow, id="finetune"),
+    pytest.param(PRETRAIN, id="pretrain"),
+  ],
+)
 def test_a_tensor_axis_over_two_processes_of_four_devices(config, tmp_path):
   """Both processes then need the same rows."""
   arguments = [
@@ -97,6 +103,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_behind_a_run_that_fails_in_both(tmp_path):
   (tmp_path / "two_cells.py").write_text(TWO_CELLS)
   both = start_two(tmp_path / "two_cells.py", tmp_path / "study")
