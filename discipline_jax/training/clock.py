@@ -1,7 +1,7 @@
 """Measures how fast a run trains, and what share of its time, over all its starts, went into updates that count.
 
-A start counts from its first update on, or from the one it resumes at, with the time that it needed until then. Of a
-start that was killed, what came after its last line is not known.
+A start that ends before it is ready for its first update is not counted. Of a start that was killed, what came after
+its last line is not known.
 """
 
 import json

@@ -13,15 +13,8 @@ from discipline_jax.models import layers
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
 from discipline_jax.models.layers import dropout, hash_bits
+from tests.models.gradients import CONFIG
 
-CONFIG = models.ModelConfig(
-  vocab_size=40,
-  hidden_size=16,
-  num_hidden_layers=2,
-  num_attention_heads=2,
-  intermediate_size=24,
-  max_position_embeddings=12,
-)
 LENGTH, PADDED = 10, 4
 
 

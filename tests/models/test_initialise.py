@@ -20,15 +20,8 @@ from discipline_jax.models.initialise import (
   initial_params,
   word_embeddings,
 )
+from tests.models.gradients import CONFIG
 
-CONFIG = models.ModelConfig(
-  vocab_size=40,
-  hidden_size=16,
-  num_hidden_layers=2,
-  num_attention_heads=2,
-  intermediate_size=24,
-  max_position_embeddings=12,
-)
 TASK_HEADS = [
   models.Classifier(2),
   models.TokenClassifier(2),
