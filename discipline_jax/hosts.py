@@ -37,7 +37,7 @@ _GRACE = 3.0  # seconds for which a process may come to the same end by itself
 
 
 @contextlib.contextmanager
-def together(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> Iterator[None]:
+def together() -> Iterator[None]:
   """Runs what stands inside as one of the processes of a run; does nothing if there is only one.
 
   A process in which anything but `Stopped` is raised does not leave this context, but ends here, and so do the others:
@@ -55,7 +55,6 @@ def together(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> Ite
   watcher = threading.Thread(target=_watch, args=(client, ending, is_over), daemon=True)
   watcher.start()
   try:
-    _check_alike(client, config, {"--workdir": str(workdir), "--dry-run": dry_run})
     try:
       yield
     except Stopped:  # all of them stop at the same step
@@ -75,6 +74,37 @@ def together(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> Ite
     _end(client, line, _told(client, line, code))
   is_over.set()
   watcher.join()
+
+
+def check_alike(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> None:
+  """Checks that all processes were started with the same config, flags and versions of the packages.
+
+  Args:
+    config, workdir, dry_run: of this process.
+
+  Raises:
+    UserError: the first process has others.
+  """
+  client: Any = distributed.global_state.client
+  if client is None:
+    return
+  fields = traverse_util.flatten_dict(json.loads(config.to_json_best_effort()), sep=".")
+  own = {"--workdir": str(workdir), "--dry-run": dry_run}
+  own |= {
+    name: value for name, value in fields.items() if name.rpartition(".")[2] not in _PLACES
+  }
+  own |= {f"the version of {name}": number for name, number in versions().items()}
+  own = json.loads(json.dumps(own))
+  if distributed.global_state.process_id == 0:
+    client.key_value_set(_START, json.dumps(own))
+    return
+  first = json.loads(client.blocking_key_value_get(_START, _ANSWER))
+  for name in sorted({*own, *first}):
+    if own.get(name) != first.get(name):
+      raise UserError(
+        f"{name} is {own.get(name)!r} here and {first.get(name)!r} in process 0; start all processes with the same"
+        " command and the same versions"
+      )
 
 
 def meet(place: str) -> None:
@@ -152,23 +182,3 @@ def _all_answer(client: Any, place: str, milliseconds: int) -> bool:
   except JaxRuntimeError:
     return False
   return True
-
-
-def _check_alike(client: Any, config: ConfigDict, given: dict[str, Any]) -> None:
-  """Raises UserError if the first process was started with other flags, another config or other versions."""
-  fields = traverse_util.flatten_dict(json.loads(config.to_json_best_effort()), sep=".")
-  own = given | {
-    name: value for name, value in fields.items() if name.rpartition(".")[2] not in _PLACES
-  }
-  own |= {f"the version of {name}": number for name, number in versions().items()}
-  own = json.loads(json.dumps(own))
-  if distributed.global_state.process_id == 0:
-    client.key_value_set(_START, json.dumps(own))
-    return
-  first = json.loads(client.blocking_key_value_get(_START, _ANSWER))
-  for name in sorted({*own, *first}):
-    if own.get(name) != first.get(name):
-      raise UserError(
-        f"{name} is {own.get(name)!r} here and {first.get(name)!r} in process 0; start all processes with the same"
-        " command and the same versions"
-      )

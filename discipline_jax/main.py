@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 from absl import flags, logging
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from discipline_jax import command_line, defaults, hosts, launchers
 from discipline_jax.errors import RunFailed, UserError
@@ -43,36 +43,45 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> None:
-  flag_values = command_line.parse(argv)
-  if flag_values.help:
-    names = ", ".join(command_line.config_names())
-    print(f"{__doc__}\n{flag_values.get_help()}")
-    print(f"Configs: {names}\nTheir fields: {defaults.__file__}")
-    return
-  config = flag_values.config
-  file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")
-  name = "_".join(filter(None, [pathlib.Path(file).stem, model]))
-  workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
+  _join()
+  # A flag that is wrong in one process must not leave the others waiting, so that it is read inside.
+  with hosts.together():
+    flag_values = command_line.parse(argv)
+    if flag_values.help:
+      names = ", ".join(command_line.config_names())
+      print(f"{__doc__}\n{flag_values.get_help()}")
+      print(f"Configs: {names}\nTheir fields: {defaults.__file__}")
+      return
+    config = flag_values.config
+    file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")
+    name = "_".join(filter(None, [pathlib.Path(file).stem, model]))
+    workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
+    dry_run = bool(flag_values["dry-run"].value)
+    hosts.check_alike(config, workdir, dry_run=dry_run)
+    _start(config, workdir, dry_run)
+
+
+def _start(config: ConfigDict, workdir: pathlib.Path, dry_run: bool) -> None:
+  """Runs the mode of a config."""
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
-  _prepare_jax(config.cache_dir)
-  dry_run = bool(flag_values["dry-run"].value)
-  with hosts.together(config, workdir, dry_run=dry_run):
-    # Imported here, because each mode needs other libraries, and they take seconds.
-    run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
-    try:
-      run(config, workdir, dry_run=dry_run)
-    except jax.errors.JaxRuntimeError as error:
-      reason = command_line.no_memory(error)
-      if reason is None:
-        raise
-      raise RunFailed(f"{reason}; {_MODES[config.mode]}") from None
-
-
-def _prepare_jax(cache_dir: str) -> None:
-  """Keeps compiled programs, so that a second start does not compile; joins the other processes of a run."""
-  jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(cache_dir).expanduser() / "xla"))
+  # Compiled programs are kept, so that a second start does not compile.
+  programs = pathlib.Path(config.cache_dir).expanduser() / "xla"
+  jax.config.update("jax_compilation_cache_dir", str(programs))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+  # Imported here, because each mode needs other libraries, and they take seconds.
+  run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)
+  try:
+    run(config, workdir, dry_run=dry_run)
+  except jax.errors.JaxRuntimeError as error:
+    reason = command_line.no_memory(error)
+    if reason is None:
+      raise
+    raise RunFailed(f"{reason}; {_MODES[config.mode]}") from None
+
+
+def _join() -> None:
+  """Joins the other processes of a run, if there are any."""
   address = os.environ.get("JAX_COORDINATOR_ADDRESS")
   if not address:
     if launchers.is_one_of_several():

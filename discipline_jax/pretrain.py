@@ -107,7 +107,6 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
       num_steps=program.num_steps,
       hooks=[
         loop.Hook(log.updates(program.rates), config.train.log_every_steps),
-        loop.Hook(clock.note, config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
         loop.Hook(keep, steps=kept),
       ],

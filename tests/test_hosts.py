@@ -24,7 +24,9 @@ def wait():
   time.sleep(100)
 
 def run():
-  with hosts.together(config, pathlib.Path("run"), dry_run=False):
+  with hosts.together():
+    {before}
+    hosts.check_alike(config, pathlib.Path("run"), dry_run=False)
     {body}
   print("went on", flush=True)
 
@@ -32,9 +34,14 @@ sys.exit(exit_code(run))
 """
 
 
-def ends(body: str) -> list[tuple[int, str, str]]:
-  """Runs `body` in two processes; returns the exit code, stdout and stderr of each."""
-  script, address = SCRIPT.replace("{body}", body), f"localhost:{free_port()}"
+def ends(body: str, before: str = "pass") -> list[tuple[int, str, str]]:
+  """Runs `before` and `body` in two processes, which compare their configs in between.
+
+  Returns:
+    The exit code, stdout and stderr of each.
+  """
+  script = SCRIPT.replace("{before}", before).replace("{body}", body)
+  address = f"localhost:{free_port()}"
   both = [
     subprocess.Popen(
       [sys.executable, "-c", script, address, str(number)],
@@ -112,9 +119,14 @@ def test_what_fails_everywhere_is_told_from_what_fails_alone():
   ],
 )
 def test_all_are_started_alike(change, line):
-  script = SCRIPT.replace("def wait", f"{change}\n\ndef wait")
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(sys.modules[__name__], "SCRIPT", script)
-    found = ends("pass")
+  found = ends("pass", before=change)
   assert [one[0] for one in found] == [2 if line else 0] * 2, found
   assert line is None or last_line(found[0][2]).startswith(f"error: process 1: {line}")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_end_before_the_configs_are_compared(number):
+  """As of a flag that is wrong in one process."""
+  found = ends("wait()", before=f"if number == {number}: raise UserError('wrong')")
+  assert [one[0] for one in found] == [2, 2], found
+  assert last_line(found[1 - number][2]) == f"error: process {number}: wrong"

@@ -17,7 +17,7 @@ _PARTS = ("validation", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Predicted:
-  """What a model predicted for one part of the data, an array for each seed.
+  """Holds what a model predicted for one part of the data, an array for each seed.
 
   Attributes:
     units: number of each sample that was scored or, if samples vote, of each group.

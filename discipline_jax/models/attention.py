@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from discipline_jax.models.layers import dropout
+from discipline_jax.models.layers import dropout, recomputed_dropout
 from discipline_jax.models.platform import Platform
 from discipline_jax.models.products import matmul, transpose
 
@@ -110,7 +110,9 @@ def attend(
     # A finite number instead of -inf: a row of padding alone gets equal weights, not NaN.
     scores = jnp.where(visible.allowed, scores, jnp.finfo(jnp.float32).min)
   weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-  context = matmul(dropout(dropout_key, weights, dropout_rate), value, platform)
+  # On a GPU, XLA would keep the mask of each layer: a byte for each weight.
+  drop = recomputed_dropout if platform.name == "gpu" else dropout
+  context = matmul(drop(dropout_key, weights, dropout_rate), value, platform)
   context = context.transpose(0, 2, 1, 3)
   return context.reshape(*context.shape[:2], -1), weights if need_weights else None
 

@@ -7,6 +7,7 @@ runs in the dtype of the input.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -105,6 +106,28 @@ def dropout(
     return x
   kept = hash_bits(key, x.shape) >= jnp.uint32(rate * 2**32)
   return jnp.where(kept, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def recomputed_dropout(
+  key: jax.Array | None, x: Float[Array, "*shape"], rate: float
+) -> Float[Array, "*shape"]:
+  """Returns what `dropout` returns, and computes the mask again for the gradient instead of keeping it in memory.
+
+  It has no forward-mode derivative.
+  """
+  return dropout(key, x, rate)
+
+
+def _recomputed_backward(rate: float, key: jax.Array | None, gradient: jax.Array):
+  if key is not None:
+    # Behind the barrier, which waits for the gradient, XLA cannot see that this mask is the one it had before.
+    data, gradient = jax.lax.optimization_barrier((jax.random.key_data(key), gradient))
+    key = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
+  return None, dropout(key, gradient, rate)  # linear and diagonal, hence its own transpose
+
+
+recomputed_dropout.defvjp(lambda key, x, rate: (dropout(key, x, rate), key), _recomputed_backward)
 
 
 def split_key(key: jax.Array | None, num: int) -> list[jax.Array | None]:

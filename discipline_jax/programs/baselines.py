@@ -27,7 +27,7 @@ _SHIFT = np.uint64(64 - (_COLUMNS.bit_length() - 1))
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-  """What a model without a network gives for one replica's split.
+  """Holds the answers of a model without a network for one replica's split.
 
   Attributes:
     setting: such as `always N`.

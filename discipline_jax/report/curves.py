@@ -18,7 +18,7 @@ _WITHOUT_CONTEXT = "_without_context"  # behind the name of a loss, in the resul
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-  """What was measured during a run.
+  """Holds what was measured during a run.
 
   Attributes:
     steps: numbers of updates, ascending.

@@ -22,12 +22,12 @@ class Difference:
 
   @property
   def is_told_apart(self) -> bool:
-    """Whether the interval over samples leaves out 0."""
+    """Tells whether the interval over samples leaves out 0."""
     return not self.by_samples[0] <= 0 <= self.by_samples[1]
 
   @property
   def is_stable(self) -> bool:
-    """Whether the interval over seeds leaves out 0, too, on the same side."""
+    """Tells whether the interval over seeds leaves out 0, too, on the same side."""
     if self.by_seeds is None or not self.is_told_apart:
       return False
     return self.by_seeds[0] > 0 if self.mean > 0 else self.by_seeds[1] < 0

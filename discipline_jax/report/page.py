@@ -22,7 +22,7 @@ _DASHES = ("none", "6 3", "1.5 2.5", "6 2 1.5 2")
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-  """What a page shows.
+  """Holds what a page shows.
 
   Attributes:
     collected: the runs.

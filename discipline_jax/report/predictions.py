@@ -16,7 +16,7 @@ _MOST_CLASSES = 1 << 15
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-  """What a run was scored on in one part of the data.
+  """Holds what a run was scored on in one part of the data.
 
   Attributes:
     seeds: of the replicas.

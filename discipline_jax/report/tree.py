@@ -64,7 +64,7 @@ class Unfinished:
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-  """What is below a folder.
+  """Lists what is below a folder.
 
   Attributes:
     path: the folder.

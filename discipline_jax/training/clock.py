@@ -49,15 +49,15 @@ class Clock:
     if is_first:
       with explained(self._path), whole_file(self._path, text=True) as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
-    self.note(None, first_step, {})
+    self.note(first_step)
 
   def add(self, step: int, seconds: float) -> None:
     """Adds the time of an update, which was the one with number `step`."""
     self._updates += seconds
     self._rates.append(self._work(step - 1) / seconds)
 
-  def note(self, _, step: int, __) -> None:
-    """Writes a line; a hook of the training loop."""
+  def note(self, step: int) -> None:
+    """Writes a line, after the update with number `step`."""
     if jax.process_index() != 0:
       return
     numbers = {

@@ -62,7 +62,7 @@ def run(
     checkpoints: where the state is saved.
     save_every: updates between two checkpoints; the last step is always saved.
     signals: tell when to stop.
-    clock: gets the time of each update.
+    clock: gets the time of each update, and notes it with every hook that ran.
 
   Returns:
     The state after the last step.
@@ -72,8 +72,7 @@ def run(
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
   save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
-  at_saving = [save, Hook(clock.note, save_every)]
-  hooks = [*hooks, *at_saving]
+  hooks = [*hooks, save]
   meter = _Meter(clock, checkpoints)
   with progress.bar(
     total=num_steps, initial=first_step, unit="step", disable=jax.process_index() != 0
@@ -84,13 +83,14 @@ def run(
       meter.pending = step, metrics
       bar.update()
       stop = signals.received(step)
-      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook in at_saving)]
+      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook is save)]
       if not due:
         continue
       values = meter.settle()
       bar.set_postfix(loss=f"{float(values['loss'].mean()):.4f}", refresh=False)
       for hook in due:
         hook.do(state, step, values)
+      clock.note(step)
       if stop and step < num_steps:
         checkpoints.wait()
         raise Stopped(stop, step)

@@ -12,7 +12,7 @@ from discipline_jax import models
 from discipline_jax.models import layers
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import initial_params, word_embeddings
-from discipline_jax.models.layers import dropout, hash_bits
+from discipline_jax.models.layers import dropout, hash_bits, recomputed_dropout
 from tests.models.gradients import CONFIG
 
 LENGTH, PADDED = 10, 4
@@ -211,12 +211,18 @@ class TestDropout:
       assert abs(plane.mean() - 0.5) < 5 * deviation, bit
       assert abs((plane[1:] == plane[:-1]).mean() - 0.5) < 6 * deviation, bit
 
-  def test_backward_uses_the_forward_mask(self):
-    x = jnp.ones((5, 7))
-    key = jax.random.key(3)
-    np.testing.assert_array_equal(
-      jax.grad(lambda x: dropout(key, x, 0.3).sum())(x), dropout(key, x, 0.3)
-    )
+  @pytest.mark.parametrize("drop", [dropout, recomputed_dropout])
+  def test_backward_uses_the_forward_mask(self, drop):
+    x, weights = jnp.ones((5, 7)), jnp.arange(35.0).reshape(5, 7)
+    keys = jax.random.split(jax.random.key(3), 2)
+
+    def loss(key, x):
+      return (drop(key, x, 0.3) * weights).sum()
+
+    gradients = jax.jit(jax.vmap(jax.grad(loss, argnums=1), in_axes=(0, None)))(keys, x)
+    for key, gradient in zip(keys, gradients, strict=True):
+      np.testing.assert_allclose(gradient, weights * dropout(key, x, 0.3), rtol=1e-6)
+    np.testing.assert_array_equal(jax.grad(loss, argnums=1)(None, x), weights)
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ def test_updates_that_were_lost_do_not_count(tmp_path, now):
     now[0] = 10.0 * step
     first.add(step, 5.0)
     if step % 2 == 0:
-      first.note(None, step, {})
+      first.note(step)
   # Killed at 80 s after step 8; step 6 was the last one on disk.
   now[0] = 1000.0
   second = begin(tmp_path, 6, now)
   now[0] = 1020.0
   second.add(7, 8.0)
-  second.note(None, 7, {})
+  second.note(7)
   # Killed again. The checkpoint of step 6 is broken, that of step 4 is not: nothing of the second start counts.
   third = begin(tmp_path, 4, now)
   now[0] = 1060.0
@@ -54,7 +54,7 @@ def test_updates_that_were_lost_do_not_count(tmp_path, now):
 
 
 def test_a_start_that_made_no_update_costs_time(tmp_path, now):
-  begin(tmp_path, 0, now).note(None, 0, {})
+  begin(tmp_path, 0, now).note(0)
   now[0] = 10.0
   second = begin(tmp_path, 0, now)
   now[0] = 20.0
@@ -67,7 +67,7 @@ def test_a_line_that_a_kill_cut_short_is_left_out(tmp_path, now):
   with (tmp_path / FILE).open("a") as file:
     file.write('{"start": 0, "ste')
   clock = begin(tmp_path, 0, now)
-  clock.note(None, 1, {})
+  clock.note(1)
   lines = (tmp_path / FILE).read_text().splitlines()
   assert [json.loads(line)["start"] for line in lines] == [0, 1, 1]
 
