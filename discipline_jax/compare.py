@@ -57,15 +57,16 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     plan = make_plan(make_trial(first, {"replicas": grid.seeds}))
     with run:
       result = run.result() or _train(config, plan, grid, run, started)
-      if jax.process_index() == 0:
-        report.write(workdir)
       run.write_result(result)
   if jax.process_index() == 0:
+    page = workdir / "report" / "index.html"
+    if not page.exists():  # it shows the result, so that it comes behind it
+      report.write(workdir)
     print(verdict.show(result))
     best = result["best_network"]
     place = workdir / result["workdirs"][best]
     print(f"\nThe models of {best} are in {place}, for --config.mode=predict and export.")
-    print(f"All runs side by side: {workdir / 'report' / 'index.html'}")
+    print(f"All runs side by side: {page}")
 
 
 def _check(config: ConfigDict) -> None:

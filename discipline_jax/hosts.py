@@ -90,9 +90,7 @@ def check_alike(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> 
     return
   fields = traverse_util.flatten_dict(json.loads(config.to_json_best_effort()), sep=".")
   own = {"--workdir": str(workdir), "--dry-run": dry_run}
-  own |= {
-    name: value for name, value in fields.items() if name.rpartition(".")[2] not in _PLACES
-  }
+  own |= {name: value for name, value in fields.items() if name.rpartition(".")[2] not in _PLACES}
   own |= {f"the version of {name}": number for name, number in versions().items()}
   own = json.loads(json.dumps(own))
   if distributed.global_state.process_id == 0:

@@ -1,5 +1,6 @@
 """Comparisons: which runs they make, what they conclude, and what stops them. One of them trains."""
 
+import html
 import json
 import pathlib
 import re
@@ -240,7 +241,15 @@ def test_it_trains(checkpoint, tmp_path, monkeypatch, capsys):
   assert rows["mean"].tolist() == pytest.approx(
     [result["candidates"]["pretrained"]["test"]["mean"]]
   )
-  assert (tmp_path / "run" / "report" / "index.html").exists()
+  page = tmp_path / "run" / "report" / "index.html"
+  shown = html.unescape(page.read_text())
+  for text in (*result["sentences"], *result["limits"]):
+    assert text in shown, "the page says what the terminal says"
+    assert text in output.out
+  page.unlink()
+  with one_device():
+    assert main(["main", *given, "--config.replicas=2", f"--workdir={tmp_path / 'run'}"]) == 0
+  assert html.unescape(page.read_text()) == shown, "as after a kill between the result and the page"
   file = tmp_path / "run" / "pretrained_0.001" / "predictions.npz"
   predicted = np.load(file, allow_pickle=False)
   right = 100 * (predicted["test.labels"] == predicted["test.predicted"]).mean(1)

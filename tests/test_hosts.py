@@ -1,13 +1,11 @@
 """Two processes that do not train: what one says of its end must reach the other, and both have one exit code."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 
+from tests.forked import Process
 from tests.whole_runs import free_port
 
 SCRIPT = """
@@ -42,17 +40,8 @@ def ends(body: str, before: str = "pass") -> list[tuple[int, str, str]]:
   """
   script = SCRIPT.replace("{before}", before).replace("{body}", body)
   address = f"localhost:{free_port()}"
-  both = [
-    subprocess.Popen(
-      [sys.executable, "-c", script, address, str(number)],
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-      env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    )
-    for number in range(2)
-  ]
-  outputs = [process.communicate(timeout=120) for process in both]
+  both = [Process("-c", script, address, str(number)) for number in range(2)]
+  outputs = [process.communicate() for process in both]
   return [(one.returncode, *output) for one, output in zip(both, outputs, strict=True)]
 
 

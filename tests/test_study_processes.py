@@ -3,8 +3,6 @@
 import os
 import pathlib
 import random
-import subprocess
-import sys
 import time
 
 from discipline_jax import study as study_module
@@ -13,6 +11,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.study import study
 from tests import fake_runs
 from tests.fake_runs import ended, example
+from tests.forked import Process
 
 
 def rows(workdir):
@@ -20,14 +19,8 @@ def rows(workdir):
   return collect(workdir).drop(columns=["seconds", "checkpoint"]).to_csv()
 
 
-def start(workdir: pathlib.Path, *arguments: str) -> subprocess.Popen:
-  return subprocess.Popen(
-    [sys.executable, "-m", "tests.fake_runs", str(workdir), *arguments],
-    cwd=pathlib.Path(__file__).parents[1],
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
+def start(workdir: pathlib.Path, *arguments: str) -> Process:
+  return Process("-m", "tests.fake_runs", str(workdir), *arguments)
 
 
 def test_killed_at_random_moments(tmp_path, monkeypatch):
@@ -45,7 +38,7 @@ def test_killed_at_random_moments(tmp_path, monkeypatch):
     process.kill()
     process.communicate()
   process = start(workdir)
-  _, stderr = process.communicate(timeout=120)
+  _, stderr = process.communicate()
   assert process.returncode == 0, stderr
   whole = tmp_path / "whole"
   study(example(), whole)
@@ -56,7 +49,7 @@ def test_killed_at_random_moments(tmp_path, monkeypatch):
 def test_two_processes_share_a_study(tmp_path):
   both = [start(tmp_path) for _ in range(2)]
   for process in both:
-    output = process.communicate(timeout=120)
+    output = process.communicate()
     assert process.returncode == 0, output
   assert sorted(ended(tmp_path)) == ["a", "b", "c", "d", "pre"]
   assert len(collect(tmp_path)) == 2 * 4 + 1  # validation and test, and the pre-training

@@ -6,13 +6,13 @@ import os
 import pathlib
 import re
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
 import jax
 import pytest
+
+from tests.forked import Process
 
 SMALL = pathlib.Path(__file__).parent / "testdata" / "tiny.py"
 CONFIG = f"--config={SMALL}"
@@ -27,11 +27,9 @@ def one_device() -> Iterator[None]:
     yield
 
 
-def start(
-  workdir: pathlib.Path, *arguments: str, environment: dict[str, str] | None = None
-) -> subprocess.Popen:
-  """Starts a small fine-tuning in its own process, on one device; `environment` is added to the test's."""
-  return start_config(SMALL, workdir, *arguments, environment=environment)
+def start(workdir: pathlib.Path, *arguments: str) -> Process:
+  """Starts a small fine-tuning in its own process, on one device."""
+  return start_config(SMALL, workdir, *arguments)
 
 
 def start_config(
@@ -40,24 +38,17 @@ def start_config(
   *arguments: str,
   environment: dict[str, str] | None = None,
   devices: int = 1,
-) -> subprocess.Popen:
+) -> Process:
   """Starts a run of any config, in the same way as `start`, on so many virtual devices."""
   count = "--xla_force_host_platform_device_count"
   xla_flags = re.sub(rf"{count}=\d+", f"{count}={devices}", os.environ["XLA_FLAGS"])
-  return subprocess.Popen(
-    [
-      sys.executable,
-      "-m",
-      "discipline_jax.main",
-      f"--config={config}",
-      f"--workdir={workdir}",
-      *arguments,
-    ],
-    env={**os.environ, "XLA_FLAGS": xla_flags, **(environment or {})},
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-    cwd=pathlib.Path(__file__).parents[1],
+  return Process(
+    "-m",
+    "discipline_jax.main",
+    f"--config={config}",
+    f"--workdir={workdir}",
+    *arguments,
+    environment={"XLA_FLAGS": xla_flags, **(environment or {})},
   )
 
 
@@ -68,7 +59,7 @@ def start_two(
   of_second: Sequence[str] = (),
   devices: int = 1,
   by_slurm: bool = False,
-) -> list[subprocess.Popen]:
+) -> list[Process]:
   """Starts one run over two processes, as on a pod.
 
   Args:
@@ -109,8 +100,8 @@ def free_port() -> int:
     return free.getsockname()[1]
 
 
-def finish(process: subprocess.Popen) -> tuple[int, str, str]:
-  stdout, stderr = process.communicate(timeout=300)
+def finish(process: Process) -> tuple[int, str, str]:
+  stdout, stderr = process.communicate()
   return process.returncode, stdout, stderr
 
 

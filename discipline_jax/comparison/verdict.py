@@ -13,8 +13,9 @@ import numpy as np
 
 from discipline_jax.command_line import format_columns
 from discipline_jax.metrics import resampled, score
-from discipline_jax.report.difference import Difference, ends, number
+from discipline_jax.report.difference import Difference, number
 from discipline_jax.report.statistics import paired_bootstrap, paired_interval
+from discipline_jax.report.verdicts import verdict_of
 
 _RESAMPLES = 1000  # as in a report, which then has the same intervals
 _FEW = 100  # test samples; with fewer, an interval of accuracy is up to 20 points wide
@@ -188,21 +189,9 @@ def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
 
 def show(result: Mapping) -> str:
   """Returns the table and the sentences of a finished comparison, for the terminal."""
-  rows: list[tuple[str, ...]] = [
-    ("", "setting", "validation", "test", "seeds", f"{result['best']} is above it by")
-  ]
-  against = {one["second"]: one for one in result["differences"] if one["first"] == result["best"]}
-  for name, one in result["candidates"].items():
-    by = against.get(name)
-    scores = [
-      f"{one[part]['mean']:.1f} ± {one[part]['std']:.1f}" for part in ("validation", "test")
-    ]
-    seeds = ", ".join(f"{run:.1f}" for run in one["test"]["runs"])
-    lead = "" if by is None else f"{number(by['mean'])} ({ends(tuple(by['by_samples']))})"
-    rows.append((name, one["setting"], *scores, seeds, lead))
-  table = format_columns(rows)
-  limits = "".join(f"\n- {one}" for one in result["limits"])
+  one = verdict_of(result)
+  limits = "".join(f"\n- {limit}" for limit in one.limits)
   return (
-    "\n".join([f"\n{result['task']} ({result['metric']})\n", table, "", *result["sentences"]])
+    "\n".join([f"\n{one.title}\n", format_columns(one.table), "", *one.sentences])
     + f"\n\nIt cannot tell{limits}"
   )

@@ -120,7 +120,7 @@ def recomputed_dropout(
 
 
 def _recomputed_backward(rate: float, key: jax.Array | None, gradient: jax.Array):
-  if key is not None:
+  if key is not None and rate > 0:
     # Behind the barrier, which waits for the gradient, XLA cannot see that this mask is the one it had before.
     data, gradient = jax.lax.optimization_barrier((jax.random.key_data(key), gradient))
     key = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))

@@ -2,12 +2,11 @@
 
 import base64
 import dataclasses
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from discipline_jax.report.tree import read_json
+from discipline_jax.report.tree import results
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -34,19 +33,9 @@ class Analysis:
 def read_analyses(folder: pathlib.Path) -> tuple[list[Analysis], list[str]]:
   """Returns the analyses below a folder, by name, and a line about each that cannot be read."""
   found, notes = [], []
-  for place, names, files in os.walk(folder):
-    names[:] = sorted(name for name in names if not name.startswith("."))
-    path = pathlib.Path(place)
-    if "result.json" not in files or path == folder / "report":
-      continue
+  for path, name, result in results(folder, "analyze"):
     try:
-      result = read_json(path / "result.json")
-    except (OSError, ValueError):  # which the reader of runs tells
-      continue
-    if result.get("mode") != "analyze":
-      continue
-    try:
-      analysis = _analysis(path, path.relative_to(folder).as_posix(), result)
+      analysis = _analysis(path, name, result)
     except OSError as error:
       notes.append(f"{error.strerror}, {error.filename}; left out")
       continue

@@ -5,13 +5,15 @@ import pathlib
 from discipline_jax.report.analyses import read_analyses
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.compare import compare
+from discipline_jax.report.content import Content
 from discipline_jax.report.curves import read_all
 from discipline_jax.report.figures import bar_panels, curve_panels, pictures, step_panels
-from discipline_jax.report.page import Content, render
+from discipline_jax.report.page import render
 from discipline_jax.report.sentences import sentences
 from discipline_jax.report.tables import make_tables
 from discipline_jax.report.text import latex, markdown
 from discipline_jax.report.tree import read
+from discipline_jax.report.verdicts import read_verdicts
 
 
 def make(folder: pathlib.Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
@@ -33,16 +35,17 @@ def make(folder: pathlib.Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     "curves": curve_panels(collected, curves, colours),
     "steps": step_panels(collected),
   }
+  verdicts, unread = read_verdicts(folder)
   analyses, left_out = read_analyses(folder)
-  notes = [*collected.notes, *comparisons.notes, *notes, *left_out]
+  notes = [*collected.notes, *comparisons.notes, *notes, *unread, *left_out]
   content = Content(
-    collected, comparisons, said, tables, panels, colours, tuple(analyses), tuple(notes)
+    collected, verdicts, comparisons, said, tables, panels, colours, analyses, notes
   )
   files = {
     "runs.csv": collected.rows.to_csv(index=False),
     "comparisons.csv": comparisons.by_task.to_csv(index=False),
     "over_tasks.csv": comparisons.over_tasks.to_csv(index=False),
-    "table.md": markdown(tables, comparisons, said, analyses, collected.tree.unfinished, notes),
+    "table.md": markdown(content),
     "table.tex": latex(tables),
     "index.html": render(content),
   }

@@ -1,48 +1,20 @@
 """Makes the page of a report: one HTML file that needs nothing but itself."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
 import markupsafe
 from matplotlib.colors import to_hex
 
-from discipline_jax.report.analyses import Analysis
-from discipline_jax.report.collect import Collected, link
-from discipline_jax.report.compare import RESAMPLES, Comparisons
+from discipline_jax.report.collect import link
+from discipline_jax.report.compare import RESAMPLES
+from discipline_jax.report.content import Content
 from discipline_jax.report.figures import Panel, inline_svg
 from discipline_jax.report.labels import column
-from discipline_jax.report.tables import Table
 from discipline_jax.report.text import NOTHING, comparison_rows
 from discipline_jax.report.tree import Run
 
 _DASHES = ("none", "6 3", "1.5 2.5", "6 2 1.5 2")
-
-
-@dataclasses.dataclass(frozen=True)
-class Content:
-  """Holds what a page shows.
-
-  Attributes:
-    collected: the runs.
-    comparisons: with scratch.
-    sentences: one about each of them.
-    tables: of scores.
-    panels: of the figures `bars`, `curves` and `steps`.
-    colours: the number of each variant among the curves.
-    analyses: the finished analyses.
-    notes: what a reader must know before the numbers, one line each.
-  """
-
-  collected: Collected
-  comparisons: Comparisons
-  sentences: Sequence[str]
-  tables: Sequence[Table]
-  panels: Mapping[str, Sequence[Panel]]
-  colours: Mapping[str, int]
-  analyses: tuple[Analysis, ...]
-  notes: tuple[str, ...]
 
 
 def render(content: Content) -> str:
@@ -64,6 +36,7 @@ def render(content: Content) -> str:
     title=tree.path.resolve().name or "runs",
     notes=content.notes,
     unfinished=tree.unfinished,
+    verdicts=content.verdicts,
     tables=content.tables,
     comparisons=_comparisons(content),
     sentences=content.sentences,

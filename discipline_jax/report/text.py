@@ -7,49 +7,51 @@ from typing import Any
 
 import numpy as np
 
-from discipline_jax.report.analyses import Analysis
-from discipline_jax.report.compare import Comparisons
+from discipline_jax.report.content import Content
 from discipline_jax.report.tables import Cell, Table
-from discipline_jax.report.tree import Unfinished
 
 NOTHING = "-"  # stands for a number that is not there
 
 
-def markdown(
-  tables: Sequence[Table],
-  comparisons: Comparisons,
-  sentences: Sequence[str],
-  analyses: Sequence[Analysis],
-  unfinished: Sequence[Unfinished],
-  notes: Sequence[str],
-) -> str:
-  """Returns all tables, the comparisons with scratch, the analyses, and what is missing, as Markdown."""
-  blocks = ["Scores are times 100: mean ± standard deviation (runs); the best of a column is bold."]
-  for table in tables:
+def markdown(content: Content) -> str:
+  """Returns the verdicts, all tables, the comparisons with scratch, the analyses, and what is missing, as Markdown."""
+  blocks = []
+  for verdict in content.verdicts:
+    blocks += [f"## Answer: {_escaped(verdict.title)}", *map(_escaped, verdict.sentences)]
+    blocks += [_escaped_table(verdict.table), "It cannot tell", _markdown_list(verdict.limits)]
+  blocks.append(
+    "Scores are times 100: mean ± standard deviation (runs); the best of a column is bold."
+  )
+  for table in content.tables:
     header = ["model", *(f"{task}, {metric}" for task, metric in table.columns)]
     rows = [[_escaped(variant), *map(_markdown_cell, cells)] for variant, cells in table.rows]
     blocks += [f"## {table.title}", _markdown_table(header, rows)]
-  if sentences:
-    blocks += ["## In words", "\n".join(f"- {_escaped(one)}" for one in sentences)]
+  if content.sentences:
+    blocks += ["## In words", _markdown_list(content.sentences)]
   for title, frame in (
-    ("Against scratch, by task", comparisons.by_task),
-    ("Against scratch, over tasks", comparisons.over_tasks),
+    ("Against scratch, by task", content.comparisons.by_task),
+    ("Against scratch, over tasks", content.comparisons.over_tasks),
   ):
     if len(frame):
       header, rows = comparison_rows(frame)
-      escaped = [list(map(_escaped, row)) for row in rows]
-      blocks += [f"## {title}", _markdown_table(header, escaped)]
-  for one in analyses:
-    cells = [list(map(_escaped, row)) for row in one.table]
-    blocks += [
-      f"## {_escaped(one.title)} ({_escaped(one.name)})",
-      _markdown_table(one.table[0], cells[1:]),
-    ]
-    blocks += ["\n".join(f"- {_escaped(note)}" for note in one.notes)] * bool(one.notes)
+      blocks += [f"## {title}", _escaped_table([header, *rows])]
+  for one in content.analyses:
+    blocks += [f"## {_escaped(one.title)} ({_escaped(one.name)})", _escaped_table(one.table)]
+    blocks += [_markdown_list(one.notes)] * bool(one.notes)
+  unfinished = content.collected.tree.unfinished
   missing = [": ".join(filter(None, [one.name, one.state, one.reason])) for one in unfinished]
-  if notes or missing:
-    blocks += ["## Notes", "\n".join(f"- {_escaped(note)}" for note in (*notes, *missing))]
+  if content.notes or missing:
+    blocks += ["## Notes", _markdown_list([*content.notes, *missing])]
   return "\n\n".join(blocks) + "\n"
+
+
+def _markdown_list(texts: Sequence[str]) -> str:
+  return "\n".join(f"- {_escaped(text)}" for text in texts)
+
+
+def _escaped_table(table: Sequence[Sequence[str]]) -> str:
+  """Writes rows of plain text, the first one the head."""
+  return _markdown_table(list(table[0]), [list(map(_escaped, row)) for row in table[1:]])
 
 
 def _plain_cell(cell: Cell) -> str:

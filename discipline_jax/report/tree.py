@@ -1,5 +1,6 @@
 """Finds the finished runs below a folder, and what is missing there; names files that cannot be read."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -128,6 +129,22 @@ def read_json(path: pathlib.Path) -> Mapping[str, Any]:
   if not isinstance(content, dict):
     raise ValueError("not an object")
   return content
+
+
+def results(
+  folder: pathlib.Path, mode: str
+) -> Iterator[tuple[pathlib.Path, str, Mapping[str, Any]]]:
+  """Yields what finished with a mode below a folder: its folder, the name below the tree, and its result.json.
+
+  Files that cannot be read are passed over; `read` tells of them.
+  """
+  for path in _folders(folder):
+    if path == folder / "report" or not (path / "result.json").exists():
+      continue
+    with contextlib.suppress(OSError, ValueError):
+      result = read_json(path / "result.json")
+      if result.get("mode") == mode:
+        yield path, _name(path, folder), result
 
 
 def _folders(folder: pathlib.Path) -> Iterator[pathlib.Path]:

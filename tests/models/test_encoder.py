@@ -1,6 +1,7 @@
 """Tests of properties of the encoder that hold for any weights."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -223,6 +224,14 @@ class TestDropout:
     for key, gradient in zip(keys, gradients, strict=True):
       np.testing.assert_allclose(gradient, weights * dropout(key, x, 0.3), rtol=1e-6)
     np.testing.assert_array_equal(jax.grad(loss, argnums=1)(None, x), weights)
+
+  def test_the_gradient_keeps_no_mask(self):
+    def kept(drop):
+      _, backward = jax.vjp(lambda x: drop(jax.random.key(0), x, 0.3), jnp.ones(self.shape))
+      return sum(leaf.size for leaf in jax.tree.leaves(backward))
+
+    assert kept(dropout) >= math.prod(self.shape)
+    assert kept(recomputed_dropout) < 10
 
 
 @pytest.mark.parametrize(

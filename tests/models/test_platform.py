@@ -27,7 +27,7 @@ TURING = Platform("gpu", "7.5")
 def test_only_the_cpu_program_holds_the_barriers_of_the_cpu_products(
   head, platform, lowering, expected
 ):
-  function, inputs = gradient(head, platform)
+  function, inputs = gradient(head, platform, dropout=0.0)
   text = jax.jit(function).trace(*inputs).lower(lowering_platforms=(lowering,)).as_text()
   assert "dot_general" in text
   assert ("optimization_barrier" in text) == expected

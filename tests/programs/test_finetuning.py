@@ -254,7 +254,7 @@ def test_abstract_and_running_state_agree(plain):
 def test_the_program_is_that_of_the_mesh(platform, monkeypatch):
   """Groups of replicas and products are chosen for the devices of the mesh, not for this machine."""
   two = config()
-  two.replicas = 2
+  two.replicas, two.model.attention_dropout = 2, 0.0
   mesh = make_mesh(1, 1, 1, jax.devices()[:1])
   assert len(Finetuning(make_plan(two), mesh).groups) == 2
   assert "optimization_barrier" in Finetuning(make_plan(two), mesh).lower()[42].as_text()

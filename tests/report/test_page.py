@@ -335,3 +335,45 @@ def test_analyses_stand_beside_runs(tmp_path):
   assert "similarity on dna_splice, dropout off (good)" in table
   for name in ("broken", "other"):
     assert f"no result of an analysis, {tmp_path / name / 'result.json'}" in " ".join(table.split())
+
+
+def test_what_comparisons_conclude_stands_first(tmp_path):
+  scores = {
+    part: {"mean": 90.0, "std": 1.5, "runs": [91.5, 88.5]} for part in ("validation", "test")
+  }
+  result = {
+    "mode": "compare",
+    "task": HOSTILE,
+    "metric": "accuracy",
+    "best": "linear",
+    "candidates": {
+      "linear": {"setting": "penalty 1", **scores},
+      "scratch": {"setting": "rate 1", **scores},
+    },
+    "differences": [
+      {"first": "linear", "second": "scratch", "mean": 12.0, "by_samples": [5.9, 17.6]}
+    ],
+    "sentences": [f"Best is {HOSTILE}."],
+    "limits": ["other seeds"],
+  }
+  run_folders.finetuned(tmp_path / "good" / "run")
+  for name, changes in (
+    ("good", {}),
+    ("broken", {"candidates": 3}),
+    ("without", {"sentences": [1]}),
+    ("other", {"differences": [{"first": "linear"}]}),
+  ):
+    (tmp_path / name).mkdir(exist_ok=True)
+    (tmp_path / name / "result.json").write_text(json.dumps(result | changes))
+  page = report.write(tmp_path).page
+  text = page.read_text()
+  assert HOSTILE not in text
+  assert text.count('id="answer"') == 1
+  assert text.index('id="answer"') < text.index('id="scores"')
+  assert "12.0 (5.9 to 17.6)" in text
+  table = page.with_name("table.md").read_text()
+  assert table.index("12.0 (5.9 to 17.6)") < table.index("Scores are times 100")
+  for name in ("broken", "without", "other"):
+    assert f"no result of a comparison, {tmp_path / name / 'result.json'}" in " ".join(
+      table.split()
+    )
