@@ -34,9 +34,9 @@ def main() -> None:
   _, devices = chips.devices(f"h100:{given.gpus}")
   # JAX asks for cuDNN on this machine before it writes a call of the kernel.
   with (
-    mock.patch.object(cudnn, "check_cudnn_version", lambda: 91000),
-    mock.patch.object(cudnn, "check_compute_capability", lambda _: True),
-    mock.patch.object(cudnn, "is_cuda_compute_capability_equal", lambda _: False),
+    mock.patch.object(cudnn, "check_cudnn_version", return_value=91000),
+    mock.patch.object(cudnn, "check_compute_capability", return_value=True),
+    mock.patch.object(cudnn, "is_cuda_compute_capability_equal", return_value=False),
   ):
     compiled = program_of(_config(given), devices).lower()[_LENGTH].compile()
   text = compiled.as_text() or ""
