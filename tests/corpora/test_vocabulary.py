@@ -5,11 +5,23 @@ import json
 import numpy as np
 import pytest
 
-from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, symbol_tokenizer, train_wordpiece
+from discipline_jax.corpora.text import Document
+from discipline_jax.corpora.vocabulary import (
+  SPECIAL_TOKENS,
+  WordCounter,
+  symbol_tokenizer,
+  train_wordpiece,
+)
 from discipline_jax.models.tokenizer import load_vocabulary
 from discipline_jax.tasks import dna, protein
 
 TEXTS = ["The cat sat on the mat.", "The cats SAT, the café closed."] * 10
+
+
+def wordpiece(texts, size, lowercase=True):
+  """Trains WordPiece on texts."""
+  words = WordCounter(lowercase).count([Document("", tuple(texts))])
+  return train_wordpiece(words, size, lowercase=lowercase)
 
 
 def saved(tokenizer, folder):
@@ -18,7 +30,7 @@ def saved(tokenizer, folder):
 
 
 def test_wordpiece_works_as_in_bert(tmp_path):
-  vocabulary = saved(train_wordpiece(lambda: TEXTS, 120, lowercase=True), tmp_path)
+  vocabulary = saved(wordpiece(TEXTS, 120), tmp_path)
   assert vocabulary.tokens[:5] == SPECIAL_TOKENS
   assert vocabulary.special_ids == (0, 1, 2, 3, 4)
   assert (vocabulary.pad_id, vocabulary.unk_id, vocabulary.mask_id) == (0, 1, 4)
@@ -36,16 +48,16 @@ def test_the_same_texts_give_the_same_vocabulary():
   """The order of the words does not matter, although many pairs of letters are equally frequent."""
   rng = np.random.default_rng(0)
   words = ["".join(rng.choice([*"abcdefghij"], 6)) for _ in range(300)]
-  first = train_wordpiece(lambda: [" ".join(words)], 400, lowercase=True)
+  first = wordpiece([" ".join(words)], 400)
   assert first.get_vocab_size() == 400
   for _ in range(3):
     rng.shuffle(words)
-    again = train_wordpiece(lambda: [" ".join(words)], 400, lowercase=True)
+    again = wordpiece([" ".join(words)], 400)
     assert again.to_str() == first.to_str()
 
 
 def test_pieces_are_not_special_tokens():
-  tokenizer = train_wordpiece(lambda: TEXTS, 120, lowercase=True)
+  tokenizer = wordpiece(TEXTS, 120)
   assert tokenizer.encode("##a", add_special_tokens=False).tokens == ["#", "#", "a"]
   added = json.loads(tokenizer.to_str())["added_tokens"]
   assert [one["content"] for one in added] == list(SPECIAL_TOKENS)
@@ -58,7 +70,7 @@ def test_every_letter_within_a_word_has_a_piece(text, lowercase):
 
   Punctuation marks and Chinese characters are words by themselves, so they need no piece.
   """
-  tokenizer = train_wordpiece(lambda: [text], 300, lowercase=lowercase)
+  tokenizer = wordpiece([text], 300, lowercase=lowercase)
   assert not {"##京", "##,", "##."} & tokenizer.get_vocab().keys()
   assert "[UNK]" not in tokenizer.encode(text).tokens
   # also in words that were not in the training text
@@ -68,15 +80,13 @@ def test_every_letter_within_a_word_has_a_piece(text, lowercase):
 def test_case_and_marks_can_be_kept(tmp_path):
   """Kannada writes vowels as marks, so a text without them is another text."""
   text = "ಕನ್ನಡ ಭಾಷೆ Latin"
-  vocabulary = saved(train_wordpiece(lambda: [text] * 5, 200, lowercase=False), tmp_path)
+  vocabulary = saved(wordpiece([text] * 5, 200, lowercase=False), tmp_path)
   assert [vocabulary.tokens[i] for i in vocabulary.encode(text)] == text.split()
 
 
 @pytest.mark.parametrize("alphabet", [dna.ALPHABET, protein.ALPHABET], ids=["dna", "protein"])
 def test_the_symbols_of_disciplines_are_tokens_of_every_vocabulary(alphabet, tmp_path):
-  for number, tokenizer in enumerate(
-    (symbol_tokenizer(200), train_wordpiece(lambda: TEXTS, 120, lowercase=True))
-  ):
+  for number, tokenizer in enumerate((symbol_tokenizer(200), wordpiece(TEXTS, 120))):
     folder = tmp_path / str(number)
     folder.mkdir()
     ids = saved(tokenizer, folder).symbol_ids(alphabet.symbols)
@@ -94,7 +104,7 @@ def test_the_number_of_symbols(tmp_path):
 def test_transformers_opens_them(tmp_path):
   from transformers import PreTrainedTokenizerFast
 
-  train_wordpiece(lambda: TEXTS, 120, lowercase=True).save(str(tmp_path / "tokenizer.json"))
+  wordpiece(TEXTS, 120).save(str(tmp_path / "tokenizer.json"))
   tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
   assert tokenizer.tokenize("The cat sat") == ["the", "cat", "sat"]
   assert tokenizer("the cat")["input_ids"][0] == 2
