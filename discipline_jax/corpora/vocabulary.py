@@ -42,12 +42,16 @@ class WordCounter:
     tokenizer = _bert_tokenizer(models.WordPiece(unk_token=_UNKNOWN), lowercase=self.lowercase)
     normalise = tokenizer.normalizer.normalize_str
     split = tokenizer.pre_tokenizer.pre_tokenize_str
-    counts: collections.Counter[str] = collections.Counter()
-    letters: set[str] = set()
+    # Words do not depend on what stands behind a blank. So what stands between blanks is split once, and not each time.
+    found: collections.Counter[str] = collections.Counter()
     for document in documents:
       for text in document.paragraphs:
-        letters.update(text)
-        counts.update([word for word, _ in split(normalise(text))])
+        found.update(text.split(" "))
+    counts: collections.Counter[str] = collections.Counter()
+    for part, number in found.items():
+      for word, _ in split(normalise(part)):
+        counts[word] += number
+    letters = {letter for part in found for letter in part}
     return Tally(counts, _inner_letters(letters, tokenizer))
 
 

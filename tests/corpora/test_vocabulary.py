@@ -1,10 +1,14 @@
 """Tests vocabularies of corpora: they work as BERT's do, they are reproducible, and transformers opens them."""
 
+import collections
 import json
 
 import numpy as np
 import pytest
+from tokenizers import models, trainers
 
+from discipline_jax.corpora import vocabulary
+from discipline_jax.corpora.tally import Tally, total
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import (
   SPECIAL_TOKENS,
@@ -108,3 +112,46 @@ def test_transformers_opens_them(tmp_path):
   tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
   assert tokenizer.tokenize("The cat sat") == ["the", "cat", "sat"]
   assert tokenizer("the cat")["input_ids"][0] == 2
+
+
+HOSTILE = [
+  *TEXTS,
+  "tab\tand\x0bother\x1cseparators\x85of \u2003words\u3000 here  and  two  blanks ",
+  "marks e\u0301te \u0301 alone, zero\u200bwidth\u200djoiner, \ufeffa mark, \x00 and \ufffd",
+  "İzmir ΣΑΣ ὀδυσσεύς straße 北京大学 x北y ಕನ್ನಡ, ಭಾಷೆ. \U0001f600\U0001f468\u200d\U0001f469",
+  "dots...and--dashes don't e.g. 3.14, U.S.A. (a)b[c]{d} ~~~ `x` $5 50% a_b #tag @me",
+]
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_words_counted_by_parts_give_what_the_library_makes_of_the_texts(lowercase):
+  """The library's own way: it reads all texts, splits them as BERT does, and counts the words itself."""
+  plain = vocabulary._bert_tokenizer(models.WordPiece(unk_token="[UNK]"), lowercase=lowercase)
+  whole = WordCounter(lowercase).count([Document("", tuple(HOSTILE))])
+  trainer = trainers.WordPieceTrainer(
+    vocab_size=260,
+    special_tokens=[*SPECIAL_TOKENS, *(f"##{letter}" for letter in sorted(whole.letters))],
+    initial_alphabet=sorted(set(vocabulary._LETTERS.lower() if lowercase else vocabulary._LETTERS)),
+    show_progress=False,
+  )
+  plain.train_from_iterator(HOSTILE, trainer)
+  parts = [WordCounter(lowercase).count([Document("", (text,))]) for text in HOSTILE]
+  ours = train_wordpiece(total(parts), 260, lowercase=lowercase)
+  assert ours.get_vocab() == plain.get_vocab()
+  assert total(parts) == Tally(dict(whole.counts), whole.letters)
+
+
+def test_words_are_those_of_the_library():
+  plain = vocabulary._bert_tokenizer(models.WordPiece(unk_token="[UNK]"), lowercase=True)
+  expected = collections.Counter(
+    word
+    for text in HOSTILE
+    for word, _ in plain.pre_tokenizer.pre_tokenize_str(plain.normalizer.normalize_str(text))
+  )
+  assert WordCounter(True).count([Document("", tuple(HOSTILE))]).counts == expected
+
+
+def test_frequent_words_are_fed_as_often_as_they_were_counted():
+  counts = {"the": 100_003, "x" * 20_000: 2, "rare": 1, "\U0001f600": 5000}
+  fed = collections.Counter(word for text in vocabulary._texts(counts) for word in text.split())
+  assert fed == counts
