@@ -33,6 +33,8 @@ _PREFETCHED = 8  # batches that are read ahead
 # was in all of them before, because another order would change the results of runs.
 LARGE = 1 << 24
 ORDER = "computed"
+# Options of ArrayRecord: each place of a record is read from the file when it is needed.
+_FEW_IN_MEMORY = {"index_storage_option": "offloaded", "footer_prefetch_bytes": "0"}
 
 # The arrays of a batch by name: `ids` [rows, length], `boundary` [rows], `label` [rows].
 Rows = dict[str, np.ndarray]
@@ -208,9 +210,7 @@ class Records:
 
     files = [str(file) for file in self._draws[draw]]
     try:
-      source = ArrayRecordDataSource(
-        files, {"index_storage_option": "offloaded"} if self._is_large else None
-      )
+      source = ArrayRecordDataSource(files, _FEW_IN_MEMORY if self._is_large else None)
       len(source)  # reads the files' indices
     except Exception as error:  # the library has no class of its own
       raise UserError(

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from discipline_jax.corpora import blocks, ranges
+from discipline_jax.corpora import blocks, description, ranges
 from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.prepared import Prepared, summary
@@ -275,3 +275,31 @@ def test_the_command_wants_a_corpus():
   config = pathlib.Path(__file__).parents[1] / "testdata" / "tiny.py"
   with pytest.raises(UserError, match="corpus"):
     module.main(["prepare", f"--config={config}"])
+
+
+def test_a_large_corpus_says_that_its_order_is_computed(config, monkeypatch):
+  """A corpus of an earlier version does not say so, and keeps its order."""
+  small = prepare(config)
+  assert "order" not in small.description
+  most = (
+    small.description["statistics"]["parts"]["train_24"]["instances"] // 2
+  )  # in one of two draws
+  monkeypatch.setattr(description, "LARGE", most - 5)
+  config.cache_dir += "_large"
+  large = prepare(config)
+  assert large.description.pop("order") == "computed"
+  assert large.description == small.description
+  monkeypatch.setattr(description, "LARGE", most)
+  config.cache_dir += "_small"
+  assert "order" not in prepare(config).description
+
+
+def test_the_order_of_a_corpus_is_that_of_its_description(config):
+  prepared = prepare(config)
+  prepared.description["order"] = "computed"
+
+  def batch(records):
+    return next(records.batches(first=0, last=1, rows=np.arange(8), batch_size=8, seed=0))["ids"]
+
+  changed = batch(prepared.records("train", 24))
+  assert (changed != batch(Prepared.open(prepared.directory).records("train", 24))).any()
