@@ -28,13 +28,11 @@ _HEADER = 2  # numbers before the token ids
 
 _PREFETCHED = 8  # batches that are read ahead
 
-# With more instances in a draw, corpora are described with the order ORDER: it and the places of records in files are
-# computed or read when they are needed, so that memory does not grow. The order of smaller corpora is a table, as it
-# was in all of them before, because another order would change the results of runs.
+# With more instances in a draw, corpora are described with the order ORDER: it is computed when it is needed, so that
+# its memory does not grow. The order of smaller corpora is a table, as it was in all of them before, because another
+# order would change the results of runs.
 LARGE = 1 << 24
 ORDER = "computed"
-# Options of ArrayRecord: each place of a record is read from the file when it is needed.
-_FEW_IN_MEMORY = {"index_storage_option": "offloaded", "footer_prefetch_bytes": "0"}
 
 # The arrays of a batch by name: `ids` [rows, length], `boundary` [rows], `label` [rows].
 Rows = dict[str, np.ndarray]
@@ -210,7 +208,7 @@ class Records:
 
     files = [str(file) for file in self._draws[draw]]
     try:
-      source = ArrayRecordDataSource(files, _FEW_IN_MEMORY if self._is_large else None)
+      source = ArrayRecordDataSource(files)
       len(source)  # reads the files' indices
     except Exception as error:  # the library has no class of its own
       raise UserError(

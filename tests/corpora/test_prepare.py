@@ -281,9 +281,8 @@ def test_a_large_corpus_says_that_its_order_is_computed(config, monkeypatch):
   """A corpus of an earlier version does not say so, and keeps its order."""
   small = prepare(config)
   assert "order" not in small.description
-  most = (
-    small.description["statistics"]["parts"]["train_24"]["instances"] // 2
-  )  # in one of two draws
+  total = small.description["statistics"]["parts"]["train_24"]["instances"]
+  most = -(-total // 2)  # in one of two draws
   monkeypatch.setattr(description, "LARGE", most - 5)
   config.cache_dir += "_large"
   large = prepare(config)
