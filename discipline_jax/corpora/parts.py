@@ -86,7 +86,7 @@ def make_part(config: ConfigDict, part: int, parts: int) -> dict[str, str]:
   left = len(_missing(plan, folder))
   return {
     "part": f"{part} of {parts}: {len(own)} of {len(plan.blocks)} blocks",
-    "left": f"{left} blocks" if left else "nothing; run --merge",
+    "missing": f"{left} of {len(plan.blocks)} blocks" if left else "nothing; run --merge",
     "folder": str(folder),
   }
 
@@ -150,7 +150,7 @@ def _check_whole(source: Source, plan: Manifest, folder: pathlib.Path) -> None:
   parts = [i for i in range(1, plan.parts + 1) if {*_share(i, plan)} & {*missing}]
   if parts:
     raise UserError(
-      f"{len(missing)} of {len(plan.blocks)} blocks are missing, {folder}; run --part="
+      f"blocks are missing ({len(missing)} of {len(plan.blocks)}), {folder}; run --part="
       + " and --part=".join(_names(parts, plan.parts))
     )
   for number in range(len(plan.blocks)):
