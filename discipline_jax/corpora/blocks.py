@@ -4,23 +4,23 @@ import dataclasses
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int32
+from tokenizers import Tokenizer
 
 from discipline_jax.corpora import artificial
 from discipline_jax.corpora.instances import make_instances
 from discipline_jax.corpora.records import write_records
 from discipline_jax.corpora.sequences import Symbols
+from discipline_jax.corpora.tally import Tally
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import Vocabulary
 
 PARTS = ("train", "validation")
-_CHARACTERS = 1 << 24  # in a block of text
 _LINES = 50_000  # in a block of an artificial corpus
 
 # The token ids of each sentence of a document; sentences differ in length.
@@ -56,7 +56,8 @@ class TextBlock:
 
   def sentences(self, settings: Settings, vocabulary: Vocabulary) -> list[Sentences]:
     """Returns the sentences of each document, as `tokenise` does."""
-    return tokenise(self.documents, settings.language, vocabulary)
+    assert vocabulary.tokenizer is not None
+    return tokenise(self.documents, settings.language, vocabulary.tokenizer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,53 +119,42 @@ class _SymbolIds(dict):
 Block = TextBlock | SymbolBlock | LinesBlock
 
 
-def text_blocks(
-  documents: Iterable[Document], pairing: str, symbols: Symbols | None = None
-) -> Iterator[TextBlock | SymbolBlock]:
-  """Cuts a corpus into blocks. If too few documents are left for another block, the last one takes them.
+def line_counts(num_lines: int) -> list[int]:
+  """Returns the number of lines in each block of an artificial corpus; the last one takes the lines that are left."""
+  count = max(1, num_lines // _LINES)
+  return [_LINES] * (count - 1) + [num_lines - _LINES * (count - 1)]
 
-  Args:
-    documents: texts, or sequences of symbols.
-    pairing: one of `instances.PAIRINGS`.
-    symbols: how sequences are cut into symbols; None for texts.
+
+@dataclasses.dataclass(frozen=True)
+class TokenCounter:
+  """Counts the tokens of natural text.
+
+  Attributes:
+    language: the text's language, an ISO 639 code that decides how sentences are split.
+    tokenizer: the tokenizer, as JSON.
   """
-  make = TextBlock if symbols is None else partial(SymbolBlock, symbols=symbols)
-  block: list[Document] = []
-  rest: list[Document] = []
-  characters = 0
-  for document in documents:
-    rest.append(document)
-    characters += sum(map(len, document.paragraphs))
-    if characters >= _CHARACTERS and len(rest) >= 2 * _least(pairing):
-      if block:
-        yield make(block)
-      block, rest, characters = rest, [], 0
-  yield make(block + rest)
+
+  language: str
+  tokenizer: str
+
+  def count(self, documents: Sequence[Document]) -> Tally:
+    """Counts the tokens of some documents; the keys are their ids."""
+    found = tokenise(documents, self.language, Tokenizer.from_str(self.tokenizer))
+    ids = [sentence for one in found for sentence in one]
+    counts = np.bincount(np.concatenate([*ids, np.zeros(0, np.int32)]))
+    return Tally({str(number): int(counts[number]) for number in np.flatnonzero(counts)})
 
 
-def line_blocks(
-  kind: str, num_lines: int, seed: int, frequencies: Float64[np.ndarray, " symbols"]
-) -> Iterator[LinesBlock]:
-  """Cuts an artificial corpus into blocks; the last one takes the lines that are left."""
-  for number in range(max(1, num_lines // _LINES)):
-    rest = num_lines - number * _LINES
-    count = rest if rest < 2 * _LINES else _LINES
-    yield LinesBlock(kind, count, (seed, number), frequencies)
-
-
-def tokenise(
-  documents: Sequence[Document], language: str, vocabulary: Vocabulary
-) -> list[Sentences]:
+def tokenise(documents: Sequence[Document], language: str, tokenizer: Tokenizer) -> list[Sentences]:
   """Splits documents into sentences and these into token ids; drops documents that have no token."""
   import sentencex  # late: only a corpus of text needs it
 
-  assert vocabulary.tokenizer is not None
   texts = [
     [text for paragraph in one.paragraphs for text in sentencex.segment(language, paragraph)]
     for one in documents
   ]
   flat = [text for one in texts for text in one]
-  encodings = iter(vocabulary.tokenizer.encode_batch_fast(flat, add_special_tokens=False))
+  encodings = iter(tokenizer.encode_batch_fast(flat, add_special_tokens=False))
   result = []
   for one in texts:
     sentences = [np.array(next(encodings).ids, np.int32) for _ in one]
@@ -237,14 +227,14 @@ def file_name(part: str, length: int, draw: int, number: str) -> str:
   return f"{part}-{length}-{draw}-{number}.array_record"
 
 
-def _least(pairing: str) -> int:
+def least_documents(pairing: str) -> int:
   """Returns how many documents a part must have: two if next sentences are taken from another document."""
   return 2 if pairing == "next_sentence" else 1
 
 
 def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sentences]]:
   """Splits documents into those to train on and held-out ones, which are evenly spaced in the corpus."""
-  least = _least(settings.pairing)
+  least = least_documents(settings.pairing)
   if len(documents) < 2 * least:
     why = "a next sentence from another document" if least > 1 else "a held-out document"
     remedy = ", or set objective.kind=mlm" if least > 1 else ""

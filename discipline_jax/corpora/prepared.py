@@ -54,7 +54,10 @@ class Prepared:
     draws = range(self.description["draws"] if part == "train" else 1)
     files = [sorted(self.directory.glob(file_name(part, length, draw, "*"))) for draw in draws]
     expected = self.description["statistics"]["parts"][f"{part}_{length}"]["instances"]
-    found = Records(files, length=length, vocabulary=self.vocabulary) if all(files) else None
+    order = self.description.get("order")
+    found = (
+      Records(files, length=length, vocabulary=self.vocabulary, order=order) if all(files) else None
+    )
     size = 0 if found is None else found.size
     if found is None or size != expected:
       raise UserError(

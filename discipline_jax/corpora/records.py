@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Int32, UInt
+from jaxtyping import Int, UInt
 
 from discipline_jax.corpora.instances import Instance
+from discipline_jax.corpora.permutation import Permutation
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.streams import RECORD_ORDER
@@ -27,8 +28,16 @@ _HEADER = 2  # numbers before the token ids
 
 _PREFETCHED = 8  # batches that are read ahead
 
+# With more instances in a draw, corpora are described with the order ORDER: it is computed when it is needed, so that
+# its memory does not grow. The order of smaller corpora is a table, as it was in all of them before, because another
+# order would change the results of runs.
+LARGE = 1 << 24
+ORDER = "computed"
+
 # The arrays of a batch by name: `ids` [rows, length], `boundary` [rows], `label` [rows].
 Rows = dict[str, np.ndarray]
+# Which instance comes at each of some places.
+Order = Callable[[np.ndarray], np.ndarray]
 
 
 def record_dtype(vocab_size: int) -> np.dtype:
@@ -112,7 +121,12 @@ class Records:
   """
 
   def __init__(
-    self, draws: Sequence[Sequence[pathlib.Path]], *, length: int, vocabulary: Vocabulary
+    self,
+    draws: Sequence[Sequence[pathlib.Path]],
+    *,
+    length: int,
+    vocabulary: Vocabulary,
+    order: str | None = None,
   ):
     """Opens the files, and counts their instances.
 
@@ -120,12 +134,14 @@ class Records:
       draws: the files of each draw.
       length: the length of rows in tokens; shorter instances are padded.
       vocabulary: the vocabulary that the instances were made with.
+      order: `ORDER`, or None for an order in memory.
 
     Raises:
       UserError: a file cannot be read.
     """
     _allow_many_files()
     self._draws = draws
+    self._is_large = order == ORDER
     self._opened: tuple[int, Any] | None = None
     self._sizes = [len(self._open(draw)) for draw in range(len(draws))]
     self._length = length
@@ -175,7 +191,7 @@ class Records:
     for epoch, draw in sorted({*zip(epochs.tolist(), draws.tolist(), strict=True)}):
       own = (epochs == epoch) & (draws == draw)
       order = self._order(seed, epoch, draw)
-      rows = self._read(draw, order[within[own] - (ends[draw] - self._sizes[draw])])
+      rows = self._read(draw, order(within[own] - (ends[draw] - self._sizes[draw])))
       for name, values in rows.items():
         found.setdefault(name, np.empty((len(places), *values.shape[1:]), values.dtype))[own] = (
           values
@@ -202,10 +218,12 @@ class Records:
     self._opened = draw, source
     return source
 
-  def _shuffle(self, seed: int, epoch: int, draw: int) -> Int32[np.ndarray, " instances"]:
+  def _shuffle(self, seed: int, epoch: int, draw: int) -> Order:
     """Returns the order of a draw's instances in an epoch."""
-    rng = np.random.default_rng([seed, RECORD_ORDER, epoch, draw])
-    return rng.permutation(self._sizes[draw]).astype(np.int32)
+    key = [seed, RECORD_ORDER, epoch, draw]
+    if self._is_large:
+      return Permutation.draw(self._sizes[draw], key)
+    return np.random.default_rng(key).permutation(self._sizes[draw]).astype(np.int32).__getitem__
 
   def _read(self, draw: int, indices: Int[np.ndarray, " rows"]) -> Rows:
     """Reads instances of a draw, and pads them."""

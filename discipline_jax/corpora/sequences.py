@@ -1,5 +1,6 @@
 """Reads sequences of symbols (DNA, proteins, molecules) as a corpus: FASTA files, or a sequence in each line."""
 
+import collections
 import dataclasses
 import itertools
 import pathlib
@@ -10,7 +11,8 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.corpora.file_kinds import check_lines, is_fasta
-from discipline_jax.corpora.text import REMEDY, Document, read_documents, read_lines
+from discipline_jax.corpora.lines import REMEDY, Line, read_lines
+from discipline_jax.corpora.text import Document, not_empty, read_documents, text_format
 from discipline_jax.errors import UserError
 from discipline_jax.files.fasta import parse
 from discipline_jax.files.packed_text import kind_of
@@ -112,58 +114,114 @@ def overlap(words: Sequence[str]) -> int | None:
   return k if all(a[1:] == b[:-1] for a, b in itertools.pairwise(words)) else None
 
 
-def read_sequences(
-  paths: Sequence[pathlib.Path], symbols: Symbols, lengths: Sequence[int]
-) -> Iterator[Document]:
-  """Yields sequences as documents of one paragraph.
+@dataclasses.dataclass(frozen=True)
+class SequenceFiles:
+  """Files of sequences: FASTA, plain text with a sequence in each line, or JSON lines with a `text`.
 
   A record of FASTA is a sequence, cut at long stretches of N if it is DNA; of other files, each line is one. A long
-  sequence is cut into several documents, so that a part of it can be held out.
+  sequence is cut into several documents of one paragraph each, so that a part of it can be held out.
 
-  Args:
-    paths: FASTA files, plain text, or JSON lines with a `text`; each also compressed.
+  Attributes:
+    paths: the files, which may be compressed.
     symbols: how sequences are cut into symbols.
     lengths: the lengths of rows in tokens.
-
-  Raises:
-    UserError: a file cannot be read (the message names the line), or no sequence has a symbol.
+    pieces: the number of documents if the corpus is a single sequence; None if there are more sequences.
   """
-  found = (one for path in paths for one in _read(path, symbols))
-  whole = (one for one in found if symbols.split(one.paragraphs[0][: 2 * (symbols.k or 1)]))
-  first, second = next(whole, None), next(whole, None)
-  if first is None:
-    what = "symbol" if symbols.k is None else f"{symbols.k}-mer"
-    raise UserError(f"no sequence with a {what}, {', '.join(map(str, paths[:2]))}; {REMEDY}")
-  if second is None:
+
+  paths: tuple[pathlib.Path, ...]
+  symbols: Symbols
+  lengths: tuple[int, ...]
+  pieces: int | None
+
+  @classmethod
+  def open(
+    cls, paths: Sequence[pathlib.Path], symbols: Symbols, lengths: Sequence[int]
+  ) -> "SequenceFiles":
+    """Finds out whether there are several sequences.
+
+    Raises:
+      UserError: a file cannot be read (the message names the line), or no sequence has a symbol.
+    """
+    found = (one for path in paths for one in _read(path, symbols))
+    first, second = next(found, None), next(found, None)
+    if first is None:
+      what = "symbol" if symbols.k is None else f"{symbols.k}-mer"
+      raise UserError(f"no sequence with a {what}, {', '.join(map(str, paths[:2]))}; {REMEDY}")
     size = symbols.length(first.paragraphs[0])
-    yield from _cut(first, symbols, min(_PIECES, size // min(lengths)))
-    return
-  for one in itertools.chain([first, second], whole):
-    yield from _cut(one, symbols, -(-symbols.length(one.paragraphs[0]) // (_ROWS * max(lengths))))
+    pieces = min(_PIECES, size // min(lengths)) if second is None else None
+    return cls(tuple(paths), symbols, tuple(lengths), pieces)
+
+  @property
+  def units(self) -> int:
+    """The number of files."""
+    return len(self.paths)
+
+  def sizes(self) -> list[int]:
+    """Returns the bytes of each file."""
+    return [path.stat().st_size for path in self.paths]
+
+  def read(self, unit: int, offset: int = 0, line: int = 1) -> Iterator[Document]:
+    """Yields the documents of a file.
+
+    Args:
+      unit: the number of the file.
+      offset, line: a document's `offset` and the number of the line there, to begin with the first document there.
+
+    Raises:
+      UserError: the file cannot be read; the message names the line.
+    """
+    for one in _read(self.paths[unit], self.symbols, offset, line):
+      size = self.symbols.length(one.paragraphs[0])
+      count = -(-size // (_ROWS * max(self.lengths))) if self.pieces is None else self.pieces
+      for part in self.symbols.pieces(one.paragraphs[0], max(1, count)):
+        yield Document(one.place, (part,), one.offset)
 
 
-def _cut(document: Document, symbols: Symbols, count: int) -> Iterator[Document]:
-  for part in symbols.pieces(document.paragraphs[0], max(1, count)):
-    yield Document(document.place, (part,))
+def _read(
+  path: pathlib.Path, symbols: Symbols, offset: int = 0, line: int = 1
+) -> Iterator[Document]:
+  """Yields the sequences of a file that have a symbol."""
+  is_of_records = is_fasta(path, remedy=REMEDY)
+  read = _read_fasta if is_of_records else _read_lines
+  for document in read(path, symbols, offset, line):
+    if symbols.split(document.paragraphs[0][: 2 * (symbols.k or 1)]):
+      yield document
 
 
-def _read(path: pathlib.Path, symbols: Symbols) -> Iterator[Document]:
-  """Yields the sequences of a file, also those that are too short for a symbol."""
-  if not is_fasta(path, remedy=REMEDY):
-    if symbols.kind != "words" and kind_of(path) != ".jsonl":
-      check_lines(path, remedy=REMEDY)
-    for document in read_documents([path]):
-      for line in document.paragraphs:
-        yield Document(document.place, (symbols.read(line),))
-    return
+def _read_lines(path: pathlib.Path, symbols: Symbols, offset: int, line: int) -> Iterator[Document]:
+  """Yields the sequences of a file with one in each line."""
+  if symbols.kind != "words" and kind_of(path) != ".jsonl":
+    check_lines(path, remedy=REMEDY)
+  if text_format(path) == "plain":  # its documents may be as long as the file
+    lines = ((one, one.text.strip()) for one in read_lines(path, offset, line))
+    found = (Document(f"{path}:{one.number}", (text,), one.offset) for one, text in lines if text)
+    documents = not_empty(found, path)
+  else:
+    documents = read_documents(path, offset, line)
+  for document in documents:
+    for text in document.paragraphs:
+      yield Document(document.place, (symbols.read(text),), document.offset)
+
+
+def _read_fasta(path: pathlib.Path, symbols: Symbols, offset: int, line: int) -> Iterator[Document]:
+  """Yields the sequences of a FASTA file."""
   gaps = 0
-  for record in parse(read_lines(path), path):
-    place, sequence = f"{path}:{record.line}", symbols.read(_joined(record.lines))
+  headers: collections.deque[Line] = collections.deque()  # of the records that are not yet read
+
+  def texts() -> Iterator[str]:
+    for one in read_lines(path, offset, line):
+      if one.text.startswith(">"):
+        headers.append(one)
+      yield one.text
+
+  for record in parse(texts(), path):
+    header = headers.popleft()
+    sequence = symbols.read(_joined(record.lines))
     parts = _GAP.split(sequence) if symbols.kind != "words" and _is_dna(sequence) else [sequence]
     gaps += len(parts) - 1
     for part in parts:
       if part:
-        yield Document(place, (part,))
+        yield Document(f"{path}:{header.number}", (part,), header.offset)
   if gaps:
     logging.info("%d stretches of 10 or more N were left out, %s", gaps, path)
 

@@ -1,10 +1,11 @@
 """Resolves a config into the source of a corpus: texts or artificial lines, and the vocabulary of its tokens."""
 
+import concurrent.futures
 import functools
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,23 @@ from ml_collections import ConfigDict
 from tokenizers import Tokenizer
 
 from discipline_jax.corpora import artificial
-from discipline_jax.corpora.blocks import Block, line_blocks, text_blocks, tokenise
-from discipline_jax.corpora.file_kinds import is_fasta
+from discipline_jax.corpora.blocks import Settings, TokenCounter
+from discipline_jax.corpora.cores import usable_cores
 from discipline_jax.corpora.instances import PAIRING_OF
 from discipline_jax.corpora.prepared import DESCRIPTION
-from discipline_jax.corpora.sequences import (
-  check_symbols,
-  read_sequences,
-  symbols_of,
-)
-from discipline_jax.corpora.symbol_vocabulary import tokenizer_of_symbols
-from discipline_jax.corpora.text import REMEDY, Document, find_files, read_documents, read_tfds
+from discipline_jax.corpora.ranges import Texts
+from discipline_jax.corpora.sequences import SequenceFiles, check_symbols, symbols_of
+from discipline_jax.corpora.symbol_vocabulary import SymbolCounter, tokenizer_of_symbols
+from discipline_jax.corpora.tally import Tally
+from discipline_jax.corpora.text import TextFiles, find_files
+from discipline_jax.corpora.tfds_records import TfdsRecords
 from discipline_jax.corpora.vocabulary import (
   SPECIAL_TOKENS,
+  WordCounter,
   symbol_tokenizer,
   train_wordpiece,
 )
 from discipline_jax.errors import UserError
-from discipline_jax.files import progress
 from discipline_jax.models.config import read_config
 from discipline_jax.models.locate import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
@@ -39,65 +39,117 @@ from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 TEXTS = ("text", "tfds")
 ARTIFICIAL = ("uniform", "flat", "nesting")
 # It is part of the name of every prepared corpus. Raise it when users must prepare their corpora again.
-_VERSION = 1
+VERSION = 1
 _OF_SYMBOLS = ("symbols", "k", "case")  # fields of `corpus` that only sequences use
+
+Counter = WordCounter | SymbolCounter | TokenCounter
 
 
 class Source:
   """The source of a config's corpus. Texts are not kept in memory: each use reads them again.
 
   Attributes:
-    pairing: the pairing of segments, one of `instances.PAIRINGS`.
+    config: as given.
+    files: the files of the text, if it is in files.
+    is_text: False for an artificial corpus.
     symbols: how sequences are cut into symbols; None for other corpora.
-    vocabulary: the vocabulary that the config names, or None if one is made from the corpus.
+    instances: the settings of the instances.
   """
 
   def __init__(self, config: ConfigDict):
     """Finds the files of `config.corpus.path`; raises UserError if there are none."""
-    self._config, self._corpus = config, config.corpus
-    self._is_text = config.corpus.name in TEXTS
-    self.pairing = PAIRING_OF[config.objective.kind]
+    self.config, self._corpus = config, config.corpus
+    self.is_text = config.corpus.name in TEXTS
     self.symbols = symbols_of(config)
+    self.instances = Settings(
+      self._corpus.language,
+      row_lengths(config),
+      self._corpus.draws,
+      PAIRING_OF[config.objective.kind],
+      self._corpus.validation,
+      config.seed,
+    )
     has_files = config.corpus.path is not None and config.corpus.name != "tfds"
-    self._files = find_files(pathlib.Path(config.corpus.path).expanduser()) if has_files else []
+    self.files = find_files(pathlib.Path(config.corpus.path).expanduser()) if has_files else []
 
   @functools.cached_property
   def vocabulary(self) -> Vocabulary | None:
-    """Loads the vocabulary that the config names."""
-    return chosen_vocabulary(self._config)
+    """The vocabulary that the config names, or None if one is made from the corpus."""
+    return chosen_vocabulary(self.config)
 
-  def key(self) -> str:
-    """Returns the name of the prepared corpus: a digest of the settings, the vocabulary and the files' content."""
-    settings = self._corpus.to_dict() | {"pairing": self.pairing, "seed": self._config.seed}
+  def settings(self) -> dict[str, Any]:
+    """Returns all that decides about the prepared corpus but the content of the files, ready for JSON."""
+    settings = json.loads(json.dumps(self._corpus.to_dict()))
+    if self.files:
+      settings["path"] = str(pathlib.Path(self._corpus.path).expanduser().resolve())
+    settings |= {"pairing": self.instances.pairing, "seed": self.config.seed}
     own = {name: settings.pop(name) for name in _OF_SYMBOLS}
     if self.symbols is not None:
       settings |= own
-    if self._files:
-      del settings["path"]  # the same files at another place give the same corpus
-    settings["vocab_size"] = _vocab_size(self._config)
+    settings["vocab_size"] = _vocab_size(self.config)
     if self.vocabulary is not None:
       settings["vocabulary"] = self.vocabulary.fingerprint()
-    digest = hashlib.sha256(json.dumps([_VERSION, settings], sort_keys=True).encode())
-    for file in self._files:
-      with file.open("rb") as content:
-        digest.update(hashlib.file_digest(content, "sha256").digest())
+    return settings
+
+  def key(self, digests: Sequence[str] | None = None) -> str:
+    """Returns the name of the prepared corpus: a digest of the settings, the vocabulary and the files' content.
+
+    Args:
+      digests: the SHA-256 digests of the files; None computes them.
+    """
+    settings = self.settings()
+    if self.files:
+      del settings["path"]  # the same files at another place give the same corpus
+    digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
+    for one in file_digests(self.files) if digests is None else digests:
+      digest.update(bytes.fromhex(one))
     return f"{self._corpus.name}-{digest.hexdigest()[:16]}"
 
-  def tokenizer(self) -> Tokenizer:
-    """Returns the tokenizer of the named vocabulary, or makes one: of symbols, or trained on the text."""
-    if not self._is_text:
+  @functools.cached_property
+  def texts(self) -> Texts | None:
+    """The text of the corpus, or the one that gives an artificial corpus its frequencies; None without a text.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    if self._corpus.name == "tfds":
+      return TfdsRecords.open(self._corpus.path)
+    if self.symbols is not None:
+      return SequenceFiles.open(self.files, self.symbols, self._corpus.length)
+    return TextFiles(tuple(self.files)) if self.files else None
+
+  @property
+  def counter(self) -> Counter | None:
+    """What must be counted in the text before the corpus can be made; None if nothing."""
+    if self.symbols is not None:
+      return SymbolCounter(self.symbols)
+    if self.is_text:
+      return WordCounter(self._corpus.lowercase) if self.vocabulary is None else None
+    if self.vocabulary is None:
+      return None
+    assert self.vocabulary.tokenizer is not None
+    return TokenCounter(self._corpus.language, self.vocabulary.tokenizer.to_str())
+
+  def tokenizer(self, tally: Tally | None) -> Tokenizer:
+    """Returns the tokenizer of the named vocabulary, or makes one: of symbols, or trained on the words.
+
+    Args:
+      tally: what `counter` counted in all documents.
+    """
+    if not self.is_text:
       return symbol_tokenizer(self._num_symbols())
     if self.symbols is not None:
-      documents = self._documents(show="vocabulary")
+      assert tally is not None
       given = (self.vocabulary, self.special_tokens)
       return tokenizer_of_symbols(
-        documents, self.symbols, *given, self._config.model.config.vocab_size
+        tally.counts, self.symbols, *given, self.config.model.config.vocab_size
       )
     if self.vocabulary is not None:
       assert self.vocabulary.tokenizer is not None
       return self.vocabulary.tokenizer
-    size = self._config.model.config.vocab_size
-    tokenizer = train_wordpiece(self._paragraphs, size, lowercase=self._corpus.lowercase)
+    assert tally is not None
+    size = self.config.model.config.vocab_size
+    tokenizer = train_wordpiece(tally, size, lowercase=self._corpus.lowercase)
     if tokenizer.get_vocab_size() != size:
       logging.warning(
         "The corpus is small: its vocabulary has %d tokens, not model.config.vocab_size = %d",
@@ -109,64 +161,47 @@ class Source:
   @property
   def special_tokens(self) -> tuple[str, ...]:
     """The tokens of the vocabulary for padding, unknown words, the start, the end and masks."""
-    given = self.vocabulary if self._is_text else None
+    given = self.vocabulary if self.is_text else None
     if given is None:
       return SPECIAL_TOKENS
     ids = (given.pad_id, given.unk_id, given.cls_id, given.sep_id, given.mask_id)
     return tuple(given.tokens[i] for i in ids)
 
-  def blocks(self) -> Iterator[Block]:
-    """Yields the blocks of the corpus."""
-    if self._is_text:
-      return text_blocks(self._documents(), self.pairing, self.symbols)
-    return line_blocks(
-      self._corpus.name, self._corpus.lines, self._config.seed, self._frequencies()
-    )
+  def frequencies(self, tally: Tally | None) -> Float64[np.ndarray, " symbols"]:
+    """Returns the frequencies of artificial symbols: a text's if `corpus.path` is set, otherwise Zipf's.
 
-  def _documents(self, show: str | None = None) -> Iterator[Document]:
-    """Reads the documents of the text; shows a progress bar of this name, if any."""
-    if self._corpus.name == "tfds":
-      found = read_tfds(self._corpus.path)
-    elif self.symbols is not None:
-      found = read_sequences(self._files, self.symbols, self._corpus.length)
-    else:
-      self._check_no_fasta()
-      found = read_documents(self._files)
-    yield from progress.bar(found, desc=show, unit=" documents", unit_scale=True) if show else found
-
-  def _check_no_fasta(self) -> None:
-    for path in self._files:
-      if is_fasta(path, remedy=REMEDY):
-        raise UserError(
-          f"a FASTA file, whose sequences are not text, {path}; set --config.corpus.symbols=characters, or kmers with"
-          " --config.corpus.k"
-        )
-
-  def _paragraphs(self) -> Iterator[str]:
-    """Reads the paragraphs of the text, and shows a progress bar."""
-    paragraphs = (text for one in self._documents() for text in one.paragraphs)
-    yield from progress.bar(paragraphs, desc="vocabulary", unit=" paragraphs", unit_scale=True)
-
-  def _frequencies(self) -> Float64[np.ndarray, " symbols"]:
-    """Returns the frequencies of artificial symbols: a text's if `corpus.path` is set, otherwise Zipf's."""
-    if self.vocabulary is None:
+    Args:
+      tally: what `counter` counted in all documents.
+    """
+    if tally is None:
       return artificial.zipf(self._num_symbols())
+    assert self.vocabulary is not None
     counts = np.zeros(len(self.vocabulary.tokens), np.int64)
-    for block in text_blocks(self._documents(), "none"):
-      for sentences in tokenise(block.documents, self._corpus.language, self.vocabulary):
-        counts += np.bincount(np.concatenate(sentences), minlength=len(counts))
+    for number, count in tally.counts.items():
+      counts[int(number)] = count
     counts[list(self.vocabulary.special_ids)] = 0
     return artificial.ranked(counts, self._num_symbols())
 
   def _num_symbols(self) -> int:
     """Returns how many symbols an artificial corpus has."""
-    size = _vocab_size(self._config)
+    size = _vocab_size(self.config)
     if size is not None and size < len(SPECIAL_TOKENS) + 2:
       raise UserError(
         f"model.config.vocab_size = {size} leaves less than 2 symbols beside {len(SPECIAL_TOKENS)} special tokens; set"
         f" at least {len(SPECIAL_TOKENS) + 2}"
       )
     return artificial.NUM_SYMBOLS if size is None else size - len(SPECIAL_TOKENS)
+
+
+def file_digests(files: Sequence[pathlib.Path]) -> list[str]:
+  """Returns the SHA-256 digests of files, in hexadecimal; several are read at once."""
+
+  def digest(file: pathlib.Path) -> str:
+    with file.open("rb") as content:
+      return hashlib.file_digest(content, "sha256").hexdigest()
+
+  with concurrent.futures.ThreadPoolExecutor(usable_cores()) as pool:
+    return list(pool.map(digest, files))
 
 
 def record(config: ConfigDict) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Makes the vocabulary of a corpus of sequences, from its symbols or from a model."""
 
 import collections
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from absl import logging
 from tokenizers import Tokenizer
 
 from discipline_jax.corpora.sequences import Symbols
+from discipline_jax.corpora.tally import Tally
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import SPECIAL_TOKENS, word_level
 from discipline_jax.letters import both_cases, thymine_and_uracil, upper
@@ -15,8 +17,26 @@ from discipline_jax.models.tokenizer import Vocabulary
 _MOST = 1 << 16  # tokens, if the config does not say
 
 
+@dataclasses.dataclass(frozen=True)
+class SymbolCounter:
+  """Counts the symbols of sequences.
+
+  Attributes:
+    symbols: how sequences are cut into symbols.
+  """
+
+  symbols: Symbols
+
+  def count(self, documents: Iterable[Document]) -> Tally:
+    """Counts the symbols of some sequences."""
+    counts: collections.Counter[str] = collections.Counter()
+    for document in documents:
+      counts.update(self.symbols.split(document.paragraphs[0]))
+    return Tally(counts)
+
+
 def tokenizer_of_symbols(
-  documents: Iterable[Document],
+  counts: Mapping[str, int],
   symbols: Symbols,
   given: Vocabulary | None,
   special: Sequence[str],
@@ -28,15 +48,12 @@ def tokenizer_of_symbols(
   Others do not: for example, one that changes capitals into small letters.
 
   Args:
-    documents: the sequences of the corpus.
-    symbols: how they are cut into symbols.
+    counts: how often each symbol occurs in the corpus.
+    symbols: how sequences are cut into symbols.
     given: the vocabulary of a model, or None to make one of the symbols that occur.
     special: its tokens for padding, unknown symbols, the start, the end and masks.
     most: the most tokens of a vocabulary that is made; the rarest symbols are left out. None means 65,536.
   """
-  counts: collections.Counter[str] = collections.Counter()
-  for document in documents:
-    counts.update(symbols.split(document.paragraphs[0]))
   known = {} if given is None else {symbol: given.symbol_id(symbol) for symbol in counts}
   if symbols.kind != "words":
     _warn_of_letters(counts, known)

@@ -1,20 +1,16 @@
 """Reads the documents of a text corpus: WikiExtractor's files, plain text and JSON lines, also compressed."""
 
-import contextlib
 import dataclasses
-import importlib
-import itertools
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from discipline_jax.corpora.file_kinds import check_kind
+from discipline_jax.corpora.file_kinds import check_kind, is_fasta
+from discipline_jax.corpora.lines import REMEDY, Line, read_lines
 from discipline_jax.errors import UserError
-from discipline_jax.files.packed_text import head, kind_of, lines
+from discipline_jax.files.packed_text import kind_of
 
-REMEDY = "set corpus.path to a file or a folder of text, plain or compressed by gzip or xz"
-_HEAD = 4096  # bytes
 _DOC = re.compile(r"<doc\b[^>]*>\s*$")
 
 
@@ -25,10 +21,47 @@ class Document:
   Attributes:
     place: the `file:line` at which the document begins.
     paragraphs: its lines of text, stripped of blanks; empty lines are dropped.
+    offset: where reading can begin so that this document, or an earlier one with the same offset, comes first: a byte
+      of the file, or the number of a record.
   """
 
   place: str
   paragraphs: tuple[str, ...]
+  offset: int = dataclasses.field(default=0, compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFiles:
+  """Files of natural text.
+
+  Attributes:
+    paths: the files.
+  """
+
+  paths: tuple[pathlib.Path, ...]
+
+  @property
+  def units(self) -> int:
+    """The number of files."""
+    return len(self.paths)
+
+  def sizes(self) -> list[int]:
+    """Returns the bytes of each file."""
+    return [path.stat().st_size for path in self.paths]
+
+  def read(self, unit: int, offset: int = 0, line: int = 1) -> Iterator[Document]:
+    """Yields the documents of a file, as `read_documents` does.
+
+    Raises:
+      UserError: a file cannot be read, has no document, or is FASTA.
+    """
+    path = self.paths[unit]
+    if is_fasta(path, remedy=REMEDY):
+      raise UserError(
+        f"a FASTA file, whose sequences are not text, {path}; set --config.corpus.symbols=characters, or kmers with"
+        " --config.corpus.k"
+      )
+    return read_documents(path, offset, line)
 
 
 def find_files(path: pathlib.Path) -> list[pathlib.Path]:
@@ -49,130 +82,92 @@ def find_files(path: pathlib.Path) -> list[pathlib.Path]:
   return files
 
 
-def read_documents(paths: Sequence[pathlib.Path]) -> Iterator[Document]:
-  """Yields the documents of files, one file after the other; drops documents without text.
+def read_documents(path: pathlib.Path, offset: int = 0, line: int = 1) -> Iterator[Document]:
+  """Yields the documents of a file; drops documents without text.
 
   The format is recognised: a `.jsonl` file has one object with a `text` in each line; a file whose first line is
   `<doc ...>` is WikiExtractor's; any other file is plain text with blank lines between documents.
 
-  Raises:
-    UserError: a file cannot be read (the message names the line), or it has no document.
-  """
-  for path in paths:
-    number_of_documents = 0
-    for document in _read(path):
-      if document.paragraphs:
-        number_of_documents += 1
-        yield document
-    if number_of_documents == 0:
-      raise UserError(f"no document with text, {path}; {REMEDY}")
-
-
-def read_tfds(name: str) -> Iterator[Document]:
-  """Yields the documents of a TensorFlow Datasets data set whose records have a `text`: `wikipedia/20230601.en`.
+  Args:
+    path: the file.
+    offset, line: a document's `offset` and the number of the line there, to begin with that document.
 
   Raises:
-    UserError: TensorFlow Datasets is not installed, or it cannot provide the data set.
+    UserError: the file cannot be read (the message names the line), or it has no document.
   """
-  try:
-    import tensorflow_datasets as tfds  # late: an optional package that takes seconds to import
-  except ImportError as error:
-    raise UserError(
-      f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]'"
-    ) from None
-  try:
-    # Without TensorFlow, only data sets whose modules are imported are known.
-    module = f"tensorflow_datasets.text.{name.partition('/')[0]}"
-    with contextlib.suppress(ModuleNotFoundError):
-      importlib.import_module(module)
-    source = tfds.data_source(name, split="train")
-    decoded = (record["text"].decode("utf-8") for record in source)
-    texts = itertools.chain([next(decoded)], decoded)  # a data set without a `text` fails here
-  except Exception as error:  # the library, its downloads and the system raise many kinds
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    raise UserError(
-      f"TensorFlow Datasets cannot provide the texts of {name} ({type(error).__name__}: {reason}); prepare the data set"
-      " with that library's own tools (Wikipedia needs apache-beam, mwparserfromhell and mwxml), or set"
-      " --config.corpus.name=text and --config.corpus.path"
-    ) from None
-  for number, text in enumerate(texts):
-    paragraphs = (paragraph.strip() for paragraph in text.splitlines())
-    document = Document(f"{name}:{number}", tuple(one for one in paragraphs if one))
+  read = {"json": _json, "wiki": _wiki_extractor, "plain": _plain}[text_format(path)]
+  yield from not_empty(read(read_lines(path, offset, line), path), path)
+
+
+def not_empty(documents: Iterable[Document], path: pathlib.Path) -> Iterator[Document]:
+  """Yields the documents of a file that have text; raises UserError if none has."""
+  number_of_documents = 0
+  for document in documents:
     if document.paragraphs:
+      number_of_documents += 1
       yield document
+  if number_of_documents == 0:
+    raise UserError(f"no document with text, {path}; {REMEDY}")
 
 
-def _read(path: pathlib.Path) -> Iterator[Document]:
-  """Yields the documents of one file, also those without text."""
+def text_format(path: pathlib.Path) -> str:
+  """Returns how documents are written in a file: `json`, `wiki` or `plain`; raises UserError if it holds no text."""
   check_kind(path, remedy=REMEDY)
-  content = read_lines(path)
   if kind_of(path) == ".jsonl":
-    yield from _json(content, path)
-    return
-  numbered = enumerate((line.strip() for line in content), 1)
-  first = next(numbered, None)
-  if first is None:
-    return
-  read = _wiki_extractor if _DOC.match(first[1]) else _plain
-  yield from read(itertools.chain([first], numbered), path)
+    return "json"
+  first = next(read_lines(path), None)
+  return "wiki" if first is not None and _DOC.match(first.text.strip()) else "plain"
 
 
-def read_lines(path: pathlib.Path) -> Iterator[str]:
-  """Yields the lines of a file, also of one whose lines end in carriage returns alone."""
-  start = head(path, _HEAD, REMEDY)
-  is_old = b"\r" in start and b"\n" not in start
-  for line in lines(path, REMEDY):
-    yield from line.split("\r") if is_old else [line]
-
-
-def _plain(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[Document]:
-  """Reads numbered lines of plain text."""
-  start = 1
+def _plain(content: Iterable[Line], path: pathlib.Path) -> Iterator[Document]:
+  """Reads lines of plain text."""
+  start: Line | None = None
   paragraphs: list[str] = []
-  for number, line in numbered:
-    if line:
-      start = start if paragraphs else number
-      paragraphs.append(line)
-    else:
-      yield Document(f"{path}:{start}", tuple(paragraphs))
-      paragraphs = []
-  yield Document(f"{path}:{start}", tuple(paragraphs))
+  for line in content:
+    text = line.text.strip()
+    if text:
+      start = start or line
+      paragraphs.append(text)
+    elif start:
+      yield Document(f"{path}:{start.number}", tuple(paragraphs), start.offset)
+      start, paragraphs = None, []
+  if start:
+    yield Document(f"{path}:{start.number}", tuple(paragraphs), start.offset)
 
 
-def _wiki_extractor(numbered: Iterable[tuple[int, str]], path: pathlib.Path) -> Iterator[Document]:
-  """Reads numbered lines of WikiExtractor's format."""
-  start = 0  # the first line of the open document, or 0 between documents
+def _wiki_extractor(content: Iterable[Line], path: pathlib.Path) -> Iterator[Document]:
+  """Reads lines of WikiExtractor's format."""
+  start: Line | None = None  # the first line of the open document
   paragraphs: list[str] = []
-  for number, line in numbered:
-    if _DOC.match(line):
+  for line in content:
+    text, place = line.text.strip(), f"{path}:{line.number}"
+    if _DOC.match(text):
       if start:
         raise UserError(
-          f"a document begins before the one of line {start} ends, {path}:{number}; extract the dump again"
+          f"a document begins before the one of line {start.number} ends, {place}; extract the dump again"
         )
-      start, paragraphs = number, []
-    elif line == "</doc>":
+      start, paragraphs = line, []
+    elif text == "</doc>":
       if not start:
-        raise UserError(f"</doc> without a document, {path}:{number}; extract the dump again")
-      yield Document(f"{path}:{start}", tuple(paragraphs))
-      start = 0
-    elif line:
+        raise UserError(f"</doc> without a document, {place}; extract the dump again")
+      yield Document(f"{path}:{start.number}", tuple(paragraphs), start.offset)
+      start = None
+    elif text:
       if not start:
-        raise UserError(
-          f"text outside a document, {line[:40]!r}, {path}:{number}; extract the dump again"
-        )
-      paragraphs.append(line)
+        raise UserError(f"text outside a document, {text[:40]!r}, {place}; extract the dump again")
+      paragraphs.append(text)
   if start:
-    raise UserError(f"a document has no </doc>, {path}:{start}; extract the dump again")
+    raise UserError(f"a document has no </doc>, {path}:{start.number}; extract the dump again")
 
 
-def _json(content: Iterable[str], path: pathlib.Path) -> Iterator[Document]:
+def _json(content: Iterable[Line], path: pathlib.Path) -> Iterator[Document]:
   """Reads lines of JSON."""
-  for number, line in enumerate(content, 1):
-    if not line.strip():
+  for line in content:
+    if not line.text.strip():
       continue
-    place = f"{path}:{number}"
+    place = f"{path}:{line.number}"
     try:
-      text = json.loads(line)["text"]
+      text = json.loads(line.text)["text"]
       text.encode()  # fails for half of a surrogate pair, which JSON allows
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
       reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
@@ -180,4 +175,4 @@ def _json(content: Iterable[str], path: pathlib.Path) -> Iterator[Document]:
         f"not a JSON object with a `text` ({reason}), {place}; correct the line"
       ) from None
     paragraphs = (paragraph.strip() for paragraph in text.splitlines())
-    yield Document(place, tuple(paragraph for paragraph in paragraphs if paragraph))
+    yield Document(place, tuple(paragraph for paragraph in paragraphs if paragraph), line.offset)

@@ -5,6 +5,7 @@ import pathlib
 from ml_collections import ConfigDict
 
 from discipline_jax import defaults
+from discipline_jax.corpora.text import Document
 
 
 def write_text(path: pathlib.Path, num_documents: int = 30, sentences: int = 6) -> pathlib.Path:
@@ -28,3 +29,24 @@ def small_config(folder: pathlib.Path) -> ConfigDict:
   )
   config.model.config.vocab_size = 130
   return config
+
+
+def plain_blocks(documents: list[Document], characters: int, least: int) -> list[list[Document]]:
+  """Cuts documents into blocks, one document after the other: the definition of `ranges.cut`.
+
+  Args:
+    documents: all documents of a corpus.
+    characters: the least number of letters in a block.
+    least: the least number of documents in a block.
+  """
+  found: list[list[Document]] = []
+  rest: list[Document] = []
+  for document in documents:
+    rest.append(document)
+    letters = sum(len(text) for one in rest for text in one.paragraphs)
+    if letters >= characters and len(rest) >= least:
+      found.append(rest)
+      rest = []
+  if not found:
+    return [rest]
+  return [*found[:-1], found[-1] + rest]

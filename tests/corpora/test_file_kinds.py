@@ -40,7 +40,7 @@ def test_refused(tmp_path, name, content, fact):
   path = tmp_path / name
   path.write_bytes(content)
   with pytest.raises(UserError, match=fact) as caught:
-    list(read_documents([path]))
+    list(read_documents(path))
   assert str(path) in str(caught.value)
 
 
@@ -56,11 +56,11 @@ def test_refused(tmp_path, name, content, fact):
 )
 def test_read(tmp_path, name, content):
   (tmp_path / name).write_text(content, encoding="utf-8")
-  assert len(list(read_documents([tmp_path / name]))) == 1
+  assert len(list(read_documents(tmp_path / name))) == 1
 
 
 def test_an_office_document(tmp_path):
   with zipfile.ZipFile(tmp_path / "a.txt", "w") as archive:
     archive.writestr("word/document.xml", "<w/>")
   with pytest.raises(UserError, match=r"a\.txt .*office"):
-    list(read_documents([tmp_path / "a.txt"]))
+    list(read_documents(tmp_path / "a.txt"))

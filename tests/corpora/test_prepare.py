@@ -12,13 +12,13 @@ import sys
 import numpy as np
 import pytest
 
-from discipline_jax.corpora import blocks
+from discipline_jax.corpora import blocks, description, ranges
 from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.prepared import Prepared, summary
 from discipline_jax.corpora.text import read_documents
 from discipline_jax.errors import RunFailed, UserError
-from tests.corpora.small_text import small_config, write_text
+from tests.corpora.small_text import plain_blocks, small_config, write_text
 
 
 @pytest.fixture
@@ -152,15 +152,16 @@ def test_files_of_a_killed_process_are_deleted(config):
 
 
 def test_worker_processes_write_the_same_files_as_one(config, monkeypatch):
-  monkeypatch.setattr(blocks, "_CHARACTERS", 3000)
+  monkeypatch.setattr(ranges, "CHARACTERS", 3000)
   prepared = prepare(config)
   files = sorted(path.name for path in prepared.directory.glob("train-24-0-*"))
   assert len(files) > 2
   settings = blocks.Settings("en", (24, 48), 2, "next_sentence", 0.1, 0)
   own = config_path(config).with_name("own")
   own.mkdir()
-  documents = read_documents([config_path(config)])
-  for number, block in enumerate(blocks.text_blocks(documents, "next_sentence")):
+  documents = list(read_documents(config_path(config)))
+  for number, content in enumerate(plain_blocks(documents, 3000, 4)):
+    block = blocks.TextBlock(content)
     blocks.write_block(number, block, settings, prepared.vocabulary, own)
   assert sorted(path.name for path in own.iterdir()) == sorted(
     path.name for path in prepared.directory.glob("*.array_record")
@@ -171,7 +172,7 @@ def test_worker_processes_write_the_same_files_as_one(config, monkeypatch):
 
 @pytest.mark.parametrize(("affinity", "expected"), [({1}, 1), ({0, 2, 5}, 3), (None, 7)])
 def test_as_many_processes_as_this_one_may_use_cores(config, monkeypatch, affinity, expected):
-  monkeypatch.setattr(blocks, "_CHARACTERS", 3000)
+  monkeypatch.setattr(ranges, "CHARACTERS", 3000)
   monkeypatch.setattr(os, "cpu_count", lambda: 7)
   if affinity is None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
@@ -224,7 +225,7 @@ def test_a_folder_that_lacks_files_is_an_error(config):
 def test_the_last_block_takes_the_remaining_lines(monkeypatch):
   monkeypatch.setattr(blocks, "_LINES", 10)
   for total in (1, 9, 10, 11, 19, 20, 35):
-    parts = [one.num_lines for one in blocks.line_blocks("uniform", total, 0, np.ones(3))]
+    parts = blocks.line_counts(total)
     assert sum(parts) == total
     assert len(parts) == max(1, total // 10)
 
@@ -274,3 +275,30 @@ def test_the_command_wants_a_corpus():
   config = pathlib.Path(__file__).parents[1] / "testdata" / "tiny.py"
   with pytest.raises(UserError, match="corpus"):
     module.main(["prepare", f"--config={config}"])
+
+
+def test_a_large_corpus_says_that_its_order_is_computed(config, monkeypatch):
+  """A corpus of an earlier version does not say so, and keeps its order."""
+  small = prepare(config)
+  assert "order" not in small.description
+  total = small.description["statistics"]["parts"]["train_24"]["instances"]
+  most = -(-total // 2)  # in one of two draws
+  monkeypatch.setattr(description, "LARGE", most - 5)
+  config.cache_dir += "_large"
+  large = prepare(config)
+  assert large.description.pop("order") == "computed"
+  assert large.description == small.description
+  monkeypatch.setattr(description, "LARGE", most)
+  config.cache_dir += "_small"
+  assert "order" not in prepare(config).description
+
+
+def test_the_order_of_a_corpus_is_that_of_its_description(config):
+  prepared = prepare(config)
+  prepared.description["order"] = "computed"
+
+  def batch(records):
+    return next(records.batches(first=0, last=1, rows=np.arange(8), batch_size=8, seed=0))["ids"]
+
+  changed = batch(prepared.records("train", 24))
+  assert (changed != batch(Prepared.open(prepared.directory).records("train", 24))).any()

@@ -1,7 +1,6 @@
 """Tests processes that die while they prepare a corpus, and processes that prepare the same one at once."""
 
 import contextlib
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -13,8 +12,11 @@ import time
 import pytest
 
 from discipline_jax.corpora import prepare as module
+from discipline_jax.corpora import workers
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.source import Source
+from discipline_jax.corpora.stages import job_of
+from discipline_jax.corpora.workers import Processes
 from discipline_jax.errors import RunFailed
 from tests.corpora.small_text import small_config
 
@@ -110,30 +112,29 @@ def test_processes_wait_for_the_first_and_find_its_corpus(paused, tmp_path, monk
   assert ended(paused)[0] == 0
 
 
-class Fatal:
-  """A block that ends its worker, as the system does when memory runs out."""
-
-  def sentences(self, settings, vocabulary):
-    os._exit(9)
+def die(worker):
+  """A task that ends its worker, as the system does when memory runs out."""
+  os._exit(9)
 
 
-def _after_the_workers(source):
-  yield Fatal()
-  yield Fatal()
-  while multiprocessing.active_children():
-    time.sleep(0.01)
-  yield Fatal()
+class Fatal(Processes):
+  """Processes that die of every task."""
+
+  def run(self, task, arguments):
+    yield from super().run(die, [(), ()])
 
 
-@pytest.mark.parametrize(
-  "blocks", [lambda source: iter([Fatal(), Fatal()]), _after_the_workers], ids=["wait", "submit"]
-)
-def test_a_worker_that_the_system_kills_fails_the_run(tmp_path, monkeypatch, blocks):
-  """The worker dies while its blocks are waited for, or when another block is submitted."""
-  monkeypatch.setattr(module, "_usable_cores", lambda: 1)
-  monkeypatch.setattr(module, "check_sample", lambda *_: None)
-  monkeypatch.setattr(Source, "blocks", blocks)
+def test_a_worker_that_the_system_kills_fails_the_run(tmp_path, monkeypatch):
+  monkeypatch.setattr(workers, "usable_cores", lambda: 1)
   with pytest.raises(RunFailed):
-    prepare(small_config(tmp_path))
+    prepare(small_config(tmp_path), Fatal)
   assert not prepared(tmp_path)
   assert not parts(tmp_path)
+
+
+def test_workers_that_are_dead_when_a_task_is_submitted(tmp_path, monkeypatch):
+  monkeypatch.setattr(workers, "usable_cores", lambda: 1)
+  with Processes(job_of(Source(small_config(tmp_path)), tmp_path)) as processes:
+    for _ in range(2):
+      with pytest.raises(RunFailed):
+        list(processes.run(die, [(), ()]))

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from discipline_jax.corpora.instances import Instance
-from discipline_jax.corpora.records import Records, _read_ahead, record_dtype, write_records
+from discipline_jax.corpora.permutation import Permutation
+from discipline_jax.corpora.records import (
+  ORDER,
+  Records,
+  _read_ahead,
+  record_dtype,
+  write_records,
+)
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.models.tokenizer import make_vocabulary
 
@@ -207,3 +214,27 @@ print(next(batches))
     check=False,
   )
   assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n", "")
+
+
+def test_the_order_of_small_corpora_is_a_table_of_numpy(records):
+  """Runs that were begun by earlier versions go on with it."""
+  flat = [number for batch in all_batches(records) for number in batch]
+  first, second = (
+    np.random.default_rng([1, 3, 0, draw]).permutation(size) for draw, size in enumerate((13, 14))
+  )
+  assert flat[:13] == first.tolist()
+  assert flat[13:27] == (13 + second).tolist()
+
+
+def test_large_corpora_have_a_computed_order(records, tmp_path):
+  """It has each instance once, too, can be resumed at any step, and takes no table."""
+  files = [[tmp_path / "a0", tmp_path / "a1"], [tmp_path / "b0"]]
+  large = Records(files, length=LENGTH, vocabulary=VOCABULARY, order=ORDER)
+  np.testing.assert_array_equal(large.first(100)["ids"], records.first(100)["ids"])
+  flat = [number for batch in all_batches(large) for number in batch]
+  assert sorted(flat[:13]) == list(range(13))
+  assert sorted(flat[13:27]) == list(range(13, 27))
+  assert flat[27:40] != flat[:13]
+  assert [number for batch in all_batches(large, 5) for number in batch] == flat[20:]
+  order = Permutation.draw(13, [1, 3, 0, 0])
+  assert flat[:13] == order(np.arange(13)).tolist()

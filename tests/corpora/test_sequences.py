@@ -9,7 +9,7 @@ import pytest
 
 from discipline_jax import defaults
 from discipline_jax.corpora.prepare import prepare
-from discipline_jax.corpora.sequences import Symbols, overlap, read_sequences
+from discipline_jax.corpora.sequences import SequenceFiles, Symbols, overlap
 from discipline_jax.corpora.source import Source, record
 from discipline_jax.errors import UserError
 
@@ -24,6 +24,10 @@ def config_for(path, **fields):
   with config.ignore_type():
     config.update_from_flattened_dict({"corpus.symbols": "characters"} | fields)
   return config
+
+
+def read_sequences(path, symbols, lengths):
+  return SequenceFiles.open([path], symbols, lengths).read(0)
 
 
 def rows(prepared, part="train"):
@@ -79,9 +83,9 @@ def test_fasta(tmp_path, name):
   path = tmp_path / name
   text = FASTA if name != "a.txt" else f">zero\n{'ACGT' * 6}\n{FASTA}"
   (gzip.open if name.endswith("gz") else open)(path, "wb").write(text.encode())
-  found = [one.paragraphs[0] for one in read_sequences([path], Symbols("characters"), (16,))]
+  found = [one.paragraphs[0] for one in read_sequences(path, Symbols("characters"), (16,))]
   assert found[-3:] == ["ACGTACGG", "TTTTTTTT", "CCAA"]
-  places = [one.place for one in read_sequences([path], Symbols("characters"), (16,))]
+  places = [one.place for one in read_sequences(path, Symbols("characters"), (16,))]
   if name == "a.fa":
     assert places == [f"{path}:{line}" for line in (1, 6, 9)]
 
@@ -90,7 +94,7 @@ def test_fasta_without_a_header(tmp_path):
   path = tmp_path / "a.fa"
   path.write_text("ACGT\n>one\nACGT\n")
   with pytest.raises(UserError, match=rf"{path}:1;"):
-    list(read_sequences([path], Symbols("characters"), (16,)))
+    list(read_sequences(path, Symbols("characters"), (16,)))
 
 
 def test_gaps_of_dna_are_left_out_but_not_those_of_proteins(tmp_path):
@@ -98,7 +102,7 @@ def test_gaps_of_dna_are_left_out_but_not_those_of_proteins(tmp_path):
   dna.write_text(f">a\nACGT{'N' * 30}GGNG\n>b\nACGT\n")
   protein.write_text(f">a\nMKLV{'N' * 30}WYFE\n>b\nMKLV\n")
   found = [
-    [one.paragraphs[0] for one in read_sequences([path], Symbols("characters"), (16,))]
+    [one.paragraphs[0] for one in read_sequences(path, Symbols("characters"), (16,))]
     for path in (dna, protein)
   ]
   assert found == [["ACGT", "GGNG", "ACGT"], [f"MKLV{'N' * 30}WYFE", "MKLV"]]
@@ -109,11 +113,11 @@ def test_long_sequences_are_cut_and_a_single_one_can_be_held_out_from(tmp_path):
   genome = "".join(rng.choice([*"ACGT"], 5000))
   path = tmp_path / "a.fa"
   path.write_text(f">one\n{genome}\n")
-  found = [one.paragraphs[0] for one in read_sequences([path], Symbols("characters"), (16, 32))]
+  found = [one.paragraphs[0] for one in read_sequences(path, Symbols("characters"), (16, 32))]
   assert "".join(found) == genome
   assert len(found) == 20
   path.write_text(f">one\n{genome}\n>two\nACGT\n")
-  found = [one.paragraphs[0] for one in read_sequences([path], Symbols("characters"), (16, 32))]
+  found = [one.paragraphs[0] for one in read_sequences(path, Symbols("characters"), (16, 32))]
   assert "".join(found) == genome + "ACGT"
   assert {len(one) for one in found[:-1]} == {1000}
   prepared = prepare(config_for(path, **{"corpus.length": (16, 32)}))
@@ -272,7 +276,7 @@ def test_lines_that_are_no_sequences(tmp_path, text, facts):
   path = tmp_path / "a.txt"
   path.write_text(text)
   with pytest.raises(UserError, match=rf"{path} .*{facts}|lines of {path} {facts}"):
-    list(read_sequences([path], Symbols("characters"), (16,)))
+    list(read_sequences(path, Symbols("characters"), (16,)))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,7 @@ def test_lines_that_are_no_sequences(tmp_path, text, facts):
 )
 def test_lines_that_look_like_tables_and_are_none(tmp_path, text, kind):
   (tmp_path / "a.txt").write_text(text)
-  assert list(read_sequences([tmp_path / "a.txt"], Symbols(kind), (16,)))
+  assert list(read_sequences(tmp_path / "a.txt", Symbols(kind), (16,)))
 
 
 def test_both_thymine_and_uracil_are_said(tmp_path, caplog):
@@ -296,7 +300,7 @@ def test_lines_of_other_formats_in_fasta(tmp_path, line):
   path = tmp_path / "a.fa"
   path.write_text(f">one\nACGT\n{line}\nACGG\n")
   with pytest.raises(UserError, match=f"{line}.*{path}:3"):
-    list(read_sequences([path], Symbols("characters"), (16,)))
+    list(read_sequences(path, Symbols("characters"), (16,)))
 
 
 def test_words_without_blanks(tmp_path):
@@ -309,7 +313,7 @@ def test_words_without_blanks(tmp_path):
 def test_carriage_returns(tmp_path):
   path = tmp_path / "a.fa"
   path.write_bytes(FASTA.replace("\n", "\r").encode())
-  found = list(read_sequences([path], Symbols("characters"), (16,)))
+  found = list(read_sequences(path, Symbols("characters"), (16,)))
   assert [one.paragraphs[0] for one in found] == ["ACGTACGG", "TTTTTTTT", "CCAA"]
   assert found[-1].place == f"{path}:9"
 

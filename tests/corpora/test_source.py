@@ -8,7 +8,8 @@ import pytest
 
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.source import Source, check_corpus
-from discipline_jax.corpora.vocabulary import train_wordpiece
+from discipline_jax.corpora.text import Document
+from discipline_jax.corpora.vocabulary import WordCounter, train_wordpiece
 from discipline_jax.errors import UserError
 from discipline_jax.models.tokenizer import load_vocabulary
 from tests.corpora.small_text import small_config
@@ -122,9 +123,8 @@ def test_corpora_that_are_too_small(config, tmp_path, text, kind, facts):
 def prepare_vocabulary(folder):
   vocabulary = folder / "vocabulary"
   vocabulary.mkdir()
-  train_wordpiece(lambda: ["One two three."], 100, lowercase=True).save(
-    str(vocabulary / "tokenizer.json")
-  )
+  words = WordCounter(True).count([Document("", ("One two three.",))])
+  train_wordpiece(words, 100, lowercase=True).save(str(vocabulary / "tokenizer.json"))
   return vocabulary
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from discipline_jax.corpora.text import Document, find_files, read_documents
+from discipline_jax.corpora.text import Document, TextFiles, find_files, read_documents
 from discipline_jax.errors import UserError
 
 WIKI = """<doc id="1" url="u" title="A (b)">
@@ -33,8 +33,8 @@ def written(folder, name, content):
   return path
 
 
-def read(*paths):
-  return [(one.place.rpartition(":")[2], one.paragraphs) for one in read_documents(paths)]
+def read(path):
+  return [(one.place.rpartition(":")[2], one.paragraphs) for one in read_documents(path)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,8 @@ def test_a_folder_in_the_order_of_names(tmp_path):
   for name in ("b/wiki_01", "a/wiki_02", "a/wiki_00", ".git/config", "a/.hidden"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(name)
-  assert [one.paragraphs[0] for one in read_documents(find_files(tmp_path))] == [
+  texts = TextFiles(tuple(find_files(tmp_path)))
+  assert [one.paragraphs[0] for unit in range(texts.units) for one in texts.read(unit)] == [
     "a/wiki_00",
     "a/wiki_02",
     "b/wiki_01",
@@ -96,7 +97,7 @@ def test_a_folder_in_the_order_of_names(tmp_path):
 def test_hostile_files_are_one_line(name, content, place, facts, tmp_path):
   path = written(tmp_path, name, content)
   with pytest.raises(UserError, match=re.escape(f", {path}{place}")) as raised:
-    list(read_documents([path]))
+    list(read_documents(path))
   message = str(raised.value)
   assert "\n" not in message
   for fact in facts.split("|"):
@@ -111,9 +112,10 @@ def test_nothing_to_read(tmp_path):
 
 def test_the_real_files(shared):
   folder = shared / "data" / "text"
-  documents = list(read_documents(find_files(folder / "kannada")))
+  paths = find_files(folder / "kannada")
+  documents = [one for path in paths for one in read_documents(path)]
   assert len(documents) == 646
   assert sum(len(one.paragraphs) for one in documents) == 31_235
-  first = next(read_documents(find_files(folder / "enwiki")))
+  first = next(read_documents(find_files(folder / "enwiki")[0]))
   assert isinstance(first, Document)
   assert first.paragraphs[0] == "Chen Zhili"

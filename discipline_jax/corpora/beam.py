@@ -1,0 +1,98 @@
+"""Runs the tasks of a preparation as pipelines of Apache Beam, on one machine or on a cluster.
+
+Every worker must see the texts and the cache under the same paths, and have this package and its dependencies. The
+pipelines only say who does which task: what a task does, and its files, are the same as without Beam.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from discipline_jax.corpora.tasks import WORK, Job, Worker
+from discipline_jax.corpora.workers import Task
+from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.files.whole_files import write_json
+
+try:
+  import apache_beam as beam
+  from apache_beam.options.pipeline_options import PipelineOptions
+except ImportError as error:
+  raise UserError(
+    f"--runner needs Apache Beam ({error}); make an environment of its own for it, and there pip install"
+    " 'discipline-jax[beam]'"
+  ) from None
+
+_FAILED = f"{WORK}/failed.json"
+_KINDS = {kind.__name__: kind for kind in (UserError, RunFailed)}
+
+
+def pipelines(
+  runner: str, options: Sequence[str]
+) -> Callable[[Job], AbstractContextManager["Pipelines"]]:
+  """Returns a function that opens the pipelines of a job.
+
+  Args:
+    runner: the name of a runner, such as DirectRunner, DataflowRunner, FlinkRunner or SparkRunner.
+    options: options of Beam, as on the command line.
+  """
+
+  @contextlib.contextmanager
+  def open_pipelines(job: Job) -> Iterator[Pipelines]:
+    yield Pipelines(job, runner, options)
+
+  return open_pipelines
+
+
+class Pipelines:
+  """Runs tasks as a pipeline each time. Runner and options are as in `pipelines`."""
+
+  def __init__(self, job: Job, runner: str, options: Sequence[str]):
+    self._job, self._runner, self._options = job, runner, options
+
+  def run(self, task: Task, arguments: Sequence[tuple]) -> Iterator[int]:
+    """Runs a task with each of several arguments; yields nothing, because results are in files alone.
+
+    Raises:
+      UserError: Beam has no such runner, or a task raised it.
+      RunFailed: a task raised it.
+    """
+    try:
+      pipeline = beam.Pipeline(
+        options=PipelineOptions([f"--runner={self._runner}", *self._options])
+      )
+    except (ValueError, ImportError) as error:
+      raise UserError(
+        f"Apache Beam cannot start --runner={self._runner} ({error}); give one of its runners, such as DirectRunner,"
+        " and the options that it needs after --"
+      ) from None
+    with pipeline:
+      numbers = pipeline | beam.Create(range(len(arguments))) | beam.Reshuffle()
+      _ = numbers | beam.ParDo(_Tasks(self._job, task, arguments))
+    failed = self._job.folder / _FAILED
+    if failed.is_file():
+      content = json.loads(failed.read_text(encoding="utf-8"))
+      raise _KINDS[content["kind"]](content["message"])
+    return iter(())
+
+
+class _Tasks(beam.DoFn):
+  """Does the tasks with the given numbers."""
+
+  def __init__(self, job: Job, task: Task, arguments: Sequence[tuple]):
+    super().__init__()
+    self._job, self._task, self._arguments = job, task, list(arguments)
+
+  def setup(self) -> None:
+    """Prepares a worker of Beam for tasks."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are workers for all cores already
+    self._worker = Worker(self._job)
+
+  def process(self, element: int) -> None:
+    """Does a task. What it raises by intention is kept in a file: Beam would try the task again."""
+    try:
+      self._task(self._worker, *self._arguments[element])
+    except (UserError, RunFailed) as error:
+      content = {"kind": type(error).__name__, "message": str(error)}
+      write_json(self._job.folder / _FAILED, content)
