@@ -6,7 +6,6 @@ Without it the others would wait for the one that failed, until JAX ends them ha
 import contextlib
 import json
 import os
-import pathlib
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import Stopped, UserError
 from discipline_jax.exit_codes import outcome
+from discipline_jax.files.places import Path
 from discipline_jax.runs.result import versions
 
 _START, _FAILED, _MEET, _END = (
@@ -37,7 +37,7 @@ _GRACE = 3.0  # seconds for which a process may come to the same end by itself
 
 
 @contextlib.contextmanager
-def together(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> Iterator[None]:
+def together(config: ConfigDict, workdir: Path, *, dry_run: bool) -> Iterator[None]:
   """Runs what stands inside as one of the processes of a run; does nothing if there is only one.
 
   A process in which anything but `Stopped` is raised does not leave this context, but ends here, and so do the others:

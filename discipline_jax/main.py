@@ -17,6 +17,7 @@ from ml_collections import config_flags
 from discipline_jax import command_line, defaults, hosts, launchers
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
+from discipline_jax.files.places import place
 
 _HEARTBEAT = 30  # seconds until the death of another process ends this one
 _TRAINING = (
@@ -37,6 +38,15 @@ _MODES = {
 }
 
 
+_IN_BUCKETS = (
+  "finetune",
+  "pretrain",
+  "predict",
+  "export",
+  "inspect",
+)  # modes that take gs:// as --workdir
+
+
 def main(argv: Sequence[str]) -> int:
   """Runs what the flags in `argv[1:]` say and returns the exit code."""
   return exit_code(lambda: _run(argv))
@@ -52,9 +62,13 @@ def _run(argv: Sequence[str]) -> None:
   config = flag_values.config
   file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")
   name = "_".join(filter(None, [pathlib.Path(file).stem, model]))
-  workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
+  workdir = place(flag_values.workdir or f"runs/{name}")
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
+  if not isinstance(workdir, pathlib.Path) and config.mode not in _IN_BUCKETS:
+    raise UserError(
+      f"mode {config.mode} writes to local folders only, {workdir}; give a local --workdir, and copy it afterwards"
+    )
   _prepare_jax(config.cache_dir)
   dry_run = bool(flag_values["dry-run"].value)
   with hosts.together(config, workdir, dry_run=dry_run):
@@ -71,7 +85,7 @@ def _run(argv: Sequence[str]) -> None:
 
 def _prepare_jax(cache_dir: str) -> None:
   """Keeps compiled programs, so that a second start does not compile; joins the other processes of a run."""
-  jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(cache_dir).expanduser() / "xla"))
+  jax.config.update("jax_compilation_cache_dir", str(place(cache_dir) / "xla"))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   address = os.environ.get("JAX_COORDINATOR_ADDRESS")
   if not address:

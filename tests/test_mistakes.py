@@ -85,10 +85,6 @@ from tests.whole_runs import CONFIG, one_device
     (["--config=quickstart:bert"], "get_config() takes 0 positional arguments but 1 was given, "),
     ([CONFIG, f"--config.seed={2**31 - 1}"], f"seed = {2**31 - 1}"),  # of two replicas
     ([CONFIG, "--config.mesh.data=3"], "mesh of data=3, fsdp=1, tensor=1 does not fit 8 device(s)"),
-    ([CONFIG, "--workdir=gs://bucket/run"], "--workdir = 'gs://bucket/run'"),
-    ([CONFIG, "--config.cache_dir=gs://bucket"], "--config.cache_dir = 'gs://bucket'"),
-    (["--config=dna_h3", "--config.data_dir=s3://b"], "--config.data_dir = 's3://b'"),
-    (["--config=study_small", "--config.models.minilm=gs://b/m"], "--config.models.minilm"),
   ],
 )
 def test_mistakes_are_one_line_and_exit_2(arguments, message, tmp_path, capsys, monkeypatch):

@@ -2,8 +2,7 @@
 
   python -m discipline_jax.corpora.prepare --config=pretrain_small --config.corpus.path=DIR
 
-Pre-training does the same if the corpus is not in the cache. The folder that is printed can be copied to another
-machine, and `corpus.path` can name it there.
+Pre-training does the same if need be. The folder that is printed can be copied, and `corpus.path` can name the copy.
 """
 
 import concurrent.futures.process
@@ -44,7 +43,7 @@ from discipline_jax.corpora.source import (
 )
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
-from discipline_jax.files import progress
+from discipline_jax.files import copies, places, progress
 from discipline_jax.files.locks import locked
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.models.special_tokens import ROLES
@@ -65,16 +64,18 @@ def prepare(config: ConfigDict) -> Prepared:
     RunFailed: a file cannot be written, or the system killed a worker.
   """
   check_corpus(config)
-  path = None if config.corpus.path is None else pathlib.Path(config.corpus.path).expanduser()
+  path = None if config.corpus.path is None else copies.fetched(places.place(config.corpus.path))
   if path is not None and (path / DESCRIPTION).is_file():
     return _given(path, config)
   source = Source(config)
-  directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / source.key()
-  with locked(directory.with_name(f".{directory.name}.lock")):
+  cached = places.place(config.cache_dir) / "corpora" / source.key()
+  with locked(cached.with_name(f".{cached.name}.lock")):
+    directory = copies.fetched(cached)
     is_there = (directory / DESCRIPTION).is_file()
     if not is_there:
-      logging.info("Preparing the corpus in %s", directory)
+      logging.info("Preparing the corpus in %s", cached)
       _make(config, source, directory)
+      copies.publish(cached, last=DESCRIPTION)
   prepared = Prepared.open(directory)
   if is_there:  # an older version may not have checked it; and its warnings are shown again
     check_statistics(prepared.description["statistics"], vocabulary_source(config))

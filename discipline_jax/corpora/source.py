@@ -32,6 +32,8 @@ from discipline_jax.corpora.vocabulary import (
 )
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import place
 from discipline_jax.models.config import read_config
 from discipline_jax.models.locate import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
@@ -59,7 +61,7 @@ class Source:
     self.pairing = PAIRING_OF[config.objective.kind]
     self.symbols = symbols_of(config)
     has_files = config.corpus.path is not None and config.corpus.name != "tfds"
-    self._files = find_files(pathlib.Path(config.corpus.path).expanduser()) if has_files else []
+    self._files = find_files(fetched(place(config.corpus.path))) if has_files else []
 
   @functools.cached_property
   def vocabulary(self) -> Vocabulary | None:
@@ -263,7 +265,7 @@ def check_corpus(config: ConfigDict) -> None:
       "tfds": "a data set such as wikipedia/20230601.en",
     }[corpus.name]
     raise UserError(f"corpus.path is not set; set --config.corpus.path to {kind}")
-  path = pathlib.Path(corpus.path or ".").expanduser()
+  path = pathlib.Path() if corpus.name == "tfds" else fetched(place(corpus.path or "."))
   if corpus.name != "tfds" and not path.exists():
     raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
   check_symbols(config)
