@@ -5,13 +5,15 @@ import importlib.util
 import math
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from discipline_jax import defaults, modes
 from discipline_jax.errors import UserError
+from discipline_jax.files import buckets, places
 
 
 def no_memory(error: Exception) -> str | None:
@@ -49,7 +51,40 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
     raise UserError("no --config; try --config=configs/quickstart.py")
   for argument in unset:
     _unset(flag_values.config, argument.removeprefix("--config.").removesuffix("=None"))
+  for name, text in [
+    ("--workdir", flag_values.workdir),
+    *_texts(flag_values.config, "--config"),
+  ]:
+    _check_place(name, text)
   return flag_values
+
+
+def _check_place(name: str, text: str | None) -> None:
+  """Raises UserError if the flag or field of this name has a place in a bucket, and it cannot be reached."""
+  if text is None or not places.has_scheme(text):
+    return
+  try:
+    place = places.place(text)
+    if not isinstance(place, pathlib.Path):
+      buckets.check(place)
+  except UserError as error:
+    raise UserError(f"{name}: {error}") from None
+  except (FileNotFoundError, PermissionError) as error:
+    raise UserError(
+      f"{name}: {error.strerror}, {text}; give another place, or change who may use it"
+    ) from None
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+  """Yields all texts of a config, in whatever depth, with the names of their fields."""
+  if isinstance(value, str):
+    yield name, value
+  elif isinstance(value, Mapping | ConfigDict):
+    for key, one in value.items():
+      yield from _texts(one, f"{name}.{key}")
+  elif isinstance(value, tuple | list):
+    for one in value:
+      yield from _texts(one, name)
 
 
 def _unset(config: ConfigDict, name: str) -> None:

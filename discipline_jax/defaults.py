@@ -24,7 +24,9 @@ def finetune() -> ConfigDict:
       "mode": "finetune",
       "seed": 0,  # seed of the split, the data order, the head, dropout and the token map
       "replicas": 1,  # number of runs, with seed, seed + 1, ..., trained together
-      "data_dir": placeholder(str),  # unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
+      "data_dir": placeholder(
+        str
+      ),  # or gs://; unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
       "cache_dir": "~/.cache/discipline_jax",  # for compiled programs, and features of files over 1 MiB
       "task": {
         "name": placeholder(str),  # one of discipline_jax.tasks

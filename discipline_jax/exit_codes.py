@@ -9,6 +9,9 @@ import sys
 from collections.abc import Callable
 
 from discipline_jax.errors import RunFailed, Stopped, UserError
+from discipline_jax.files.buckets import as_os_error
+from discipline_jax.files.copies import original
+from discipline_jax.files.places import has_scheme
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -37,14 +40,20 @@ def outcome(error: BaseException) -> tuple[str, int] | None:
       return _line(error, 3)
     case Stopped():
       return _line(error, error.exit_code)
+    case _ if (told := as_os_error(error)) is not None:
+      return outcome(told)
     case OSError():
       place = error.filename or "while writing"
+      if error.errno == errno.ETIMEDOUT:
+        return _line(f"{error.strerror}, {place}; run the same command again", 3)
       if error.errno in _FULL:
         return _line(
           f"{error.strerror}, {place}; free space and run again, or give another place", 3
         )
       if error.errno in _FORBIDDEN:
         return _line(f"{error.strerror}, {place}; change its permissions, or give another place", 2)
+      if error.errno == errno.ENOENT and has_scheme(str(place)):
+        return _line(f"{error.strerror}, {place}; make it, or give another place", 2)
     case KeyboardInterrupt():
       return _line("interrupted; run the same command to go on", 130)
   return None
@@ -52,4 +61,4 @@ def outcome(error: BaseException) -> tuple[str, int] | None:
 
 def _line(error: BaseException | str, code: int) -> tuple[str, int]:
   kind = "stopped" if code in (75, 130) else "error"
-  return f"{kind}: {' '.join(str(error).split())}", code
+  return f"{kind}: {original(' '.join(str(error).split()))}", code

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Mapping
 
 import jax
@@ -15,6 +14,8 @@ from tokenizers import Tokenizer
 
 from discipline_jax import models, tasks
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import local
+from discipline_jax.files.places import Path, place
 from discipline_jax.models.initialise import word_embeddings
 from discipline_jax.models.symbol_tokenizer import symbol_tokenizer, tokenizer_files
 from discipline_jax.models.tokenizer import Vocabulary
@@ -42,7 +43,7 @@ class _Inputs:
   tokenizer: Tokenizer
 
 
-def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Writes a directory that transformers opens: `config.json`, `model.safetensors`, tokenizer, and `input_ids.json`.
 
   If the run has several replicas, the one that is best on validation is exported. The token map is worked into the
@@ -61,7 +62,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   check_model(saved, workdir, weights=True)
   if config.export.output is None:
     raise UserError("mode = export needs --config.export.output, a directory")
-  output = pathlib.Path(config.export.output).expanduser()
+  output = place(config.export.output)
   replica = saved.best
   summary = f"{saved.describe(replica)} of {workdir}: {output}"
   model = resolve_model(saved.config, saved.task)
@@ -100,15 +101,13 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   print(summary)
 
 
-def _check_output(
-  output: pathlib.Path, workdir: pathlib.Path, checkpoint: pathlib.Path | None
-) -> None:
+def _check_output(output: Path, workdir: Path, checkpoint: Path | None) -> None:
   """Raises UserError if the output would replace files of the run, or of the checkpoint that it began with."""
   for taken, what in (
     (workdir, "the run's own workdir"),
     (checkpoint, "the run's model.checkpoint"),
   ):
-    if taken is not None and output.resolve() == taken.resolve():
+    if taken is not None and local(output).resolve() == local(taken).resolve():
       raise UserError(
         f"export.output = {str(output)!r} is {what}, whose files it would replace; set --config.export.output to"
         " another folder"

@@ -1,7 +1,6 @@
 """Fine-tunes a model on a task, for one or several replicas (seeds) at once."""
 
 import contextlib
-import pathlib
 import sys
 import time
 
@@ -10,6 +9,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from discipline_jax.command_line import format_rows
+from discipline_jax.files.places import Path
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
@@ -28,7 +28,7 @@ from discipline_jax.training.signals import Signals
 
 
 def finetune(
-  config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False, is_cell: bool = False
+  config: ConfigDict, workdir: Path, *, dry_run: bool = False, is_cell: bool = False
 ) -> None:
   """Trains on the task's training part, keeps the best parameters on validation, and scores them on test.
 
@@ -72,6 +72,7 @@ def _train(program: Finetuning, run: Workdir, signals: Signals, started: float) 
   clock = Clock(run.path, first_step, started, lambda _: examples)
   with (
     contextlib.closing(checkpoints),
+    contextlib.closing(clock),
     contextlib.closing(MetricsLog(run.path, first_step)) as log,
   ):
 
@@ -92,6 +93,7 @@ def _train(program: Finetuning, run: Workdir, signals: Signals, started: float) 
       hooks=[
         loop.Hook(log.updates(program.rates), config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
+        loop.Hook(log.keep, config.checkpoint.every_steps, at_stop=True),
       ],
       checkpoints=checkpoints,
       save_every=config.checkpoint.every_steps,

@@ -6,7 +6,6 @@ Without it the others would wait for the one that failed, until JAX ends them ha
 import contextlib
 import json
 import os
-import pathlib
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import Stopped, UserError
 from discipline_jax.exit_codes import outcome
+from discipline_jax.files.places import Path
 from discipline_jax.runs.result import versions
 
 _START, _FAILED, _MEET, _END = (
@@ -76,7 +76,7 @@ def together() -> Iterator[None]:
   watcher.join()
 
 
-def check_alike(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool) -> None:
+def check_alike(config: ConfigDict, workdir: Path, *, dry_run: bool) -> None:
   """Checks that all processes were started with the same config, flags and versions of the packages.
 
   Args:

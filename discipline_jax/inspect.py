@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from discipline_jax import command_line
 from discipline_jax.corpora.prepared import Unprepared
 from discipline_jax.corpora.source import chosen_vocabulary
+from discipline_jax.files.places import place
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.programs import chips
@@ -142,7 +143,7 @@ def _cost(cost: Cost, chip: chips.Chip | None) -> dict[str, str]:
 def _write(config: ConfigDict, program, costs: Mapping[int, Cost], chip: chips.Chip | None) -> None:
   own, total = state_bytes(program.state)
   write_json(
-    pathlib.Path(config.inspect.output).expanduser(),
+    place(config.inspect.output),
     {
       "mode": config.mode,
       "chips": config.inspect.chips,

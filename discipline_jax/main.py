@@ -17,6 +17,7 @@ from ml_collections import ConfigDict, config_flags
 from discipline_jax import command_line, defaults, hosts, launchers
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.exit_codes import exit_code
+from discipline_jax.files.places import Path, place
 
 _HEARTBEAT = 30  # seconds until the death of another process ends this one
 _TRAINING = (
@@ -35,6 +36,13 @@ _MODES = {
   "inspect": _TRAINING,
   "export": "use a machine whose device holds the whole model",
 }
+_IN_BUCKETS = (
+  "finetune",
+  "pretrain",
+  "predict",
+  "export",
+  "inspect",
+)  # modes that take gs:// as --workdir
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,19 +63,22 @@ def _run(argv: Sequence[str]) -> None:
     config = flag_values.config
     file, _, model = config_flags.get_config_filename(flag_values["config"]).partition(":")
     name = "_".join(filter(None, [pathlib.Path(file).stem, model]))
-    workdir = pathlib.Path(flag_values.workdir or f"runs/{name}").expanduser()
+    workdir = place(flag_values.workdir or f"runs/{name}")
     dry_run = bool(flag_values["dry-run"].value)
     hosts.check_alike(config, workdir, dry_run=dry_run)
     _start(config, workdir, dry_run)
 
 
-def _start(config: ConfigDict, workdir: pathlib.Path, dry_run: bool) -> None:
+def _start(config: ConfigDict, workdir: Path, dry_run: bool) -> None:
   """Runs the mode of a config."""
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
+  if not isinstance(workdir, pathlib.Path) and config.mode not in _IN_BUCKETS:
+    raise UserError(
+      f"mode {config.mode} writes to local folders only, {workdir}; give a local --workdir, and copy it afterwards"
+    )
   # Compiled programs are kept, so that a second start does not compile.
-  programs = pathlib.Path(config.cache_dir).expanduser() / "xla"
-  jax.config.update("jax_compilation_cache_dir", str(programs))
+  jax.config.update("jax_compilation_cache_dir", str(place(config.cache_dir) / "xla"))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   # Imported here, because each mode needs other libraries, and they take seconds.
   run: Callable = getattr(importlib.import_module(f"discipline_jax.{config.mode}"), config.mode)

@@ -12,6 +12,8 @@ from ml_collections import ConfigDict
 from discipline_jax import command_line, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
+from discipline_jax.files.copies import fetched, local
+from discipline_jax.files.places import Path, place
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import SubTable, word_embeddings
@@ -30,7 +32,7 @@ from discipline_jax.training.sharding import mesh_of, platform_of, put, replicat
 from discipline_jax.training.update import make_eval_step
 
 
-def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Writes a CSV file with the predictions for each row of `task.path`, and the line of the row there.
 
   If the run has several replicas, the one that is best on validation predicts. With the run's `eval.batch_size`, on the
@@ -95,23 +97,24 @@ def _kept_columns(names: str | None, own: list[str]) -> list[str]:
   return columns
 
 
-def _files(config: ConfigDict) -> tuple[pathlib.Path, pathlib.Path]:
+def _files(config: ConfigDict) -> tuple[pathlib.Path, Path]:
   """Returns the table to read and the file to write; raises UserError if they will not do."""
   source, output = config.task.path, config.predict.output
   if source is None or output is None:
     raise UserError(
       "mode = predict needs --config.task.path, a table, and --config.predict.output, a .csv file"
     )
-  path = pathlib.Path(output).expanduser()
-  if path.suffix != ".csv" or not path.absolute().parent.is_dir():
+  path = place(output)
+  has_folder = not isinstance(path, pathlib.Path) or path.absolute().parent.is_dir()
+  if path.suffix != ".csv" or not has_folder:
     raise UserError(
       f"predict.output = {output!r} is not a .csv file in a folder that exists; set --config.predict.output"
     )
-  if path.resolve() == pathlib.Path(source).expanduser().resolve():
+  if local(path).resolve() == local(place(source)).resolve():
     raise UserError(
       f"predict.output = {output!r} is task.path itself, which it would replace; set --config.predict.output"
     )
-  return pathlib.Path(source).expanduser(), path
+  return fetched(place(source)), path
 
 
 def _outputs(

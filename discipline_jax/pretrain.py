@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import pathlib
-import shutil
 import sys
 import time
 
@@ -19,7 +17,9 @@ from discipline_jax.corpora.prepare import prepare_everywhere
 from discipline_jax.corpora.prepared import summary
 from discipline_jax.corpora.source import record
 from discipline_jax.errors import RunFailed, UserError
-from discipline_jax.models.locate import CORPUS_RECORD, KEPT
+from discipline_jax.files.places import Path
+from discipline_jax.files.whole_files import whole_folder
+from discipline_jax.models.locate import CONFIG, CORPUS_RECORD, KEPT
 from discipline_jax.programs.pretraining import Pretraining
 from discipline_jax.programs.pretraining_plan import check, describe, kept_steps
 from discipline_jax.runs import describe as runs_describe
@@ -36,7 +36,7 @@ from discipline_jax.training.state import TrainState
 
 
 def pretrain(
-  config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False, is_cell: bool = False
+  config: ConfigDict, workdir: Path, *, dry_run: bool = False, is_cell: bool = False
 ) -> None:
   """Prepares the corpus if that was not done before, trains, and keeps checkpoints in Hugging Face's format.
 
@@ -80,7 +80,6 @@ def _description(config: ConfigDict, mesh: Mesh, run: Workdir) -> str:
 def _train(program: Pretraining, run: Workdir, signals: Signals, started: float) -> dict:
   config = program.config
   checkpoints, first_step, state = begin(program, run)
-  kept = kept_steps(config)
   size = config.train.batch_size
   clock = Clock(run.path, first_step, started, lambda step: size * program.phase(step).length)
 
@@ -89,6 +88,7 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
 
   with (
     contextlib.closing(checkpoints),
+    contextlib.closing(clock),
     contextlib.closing(MetricsLog(run.path, first_step)) as log,
     contextlib.closing(Feed(program.batches(first_step), program.update)) as feed,
   ):
@@ -98,7 +98,7 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
       measured.update(program.measure(state))
       log.write(step, "validation", 0, **measured)
 
-    if first_step == 0 and 0 in kept:
+    if first_step == 0 and 0 in kept_steps(config):
       keep(state, 0, {})
     state = loop.run(
       state,
@@ -108,7 +108,8 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
       hooks=[
         loop.Hook(log.updates(program.rates), config.train.log_every_steps),
         loop.Hook(evaluate, config.eval.every_steps),
-        loop.Hook(keep, steps=kept),
+        loop.Hook(keep, steps=kept_steps(config)),
+        loop.Hook(log.keep, config.checkpoint.every_steps, at_stop=True),
       ],
       checkpoints=checkpoints,
       save_every=config.checkpoint.every_steps,
@@ -129,7 +130,7 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
     "commit": program.commit,
     "inputs": run.input_digests(),
     "steps": program.num_steps,
-    "kept_steps": list(kept),
+    "kept_steps": list(kept_steps(config)),
     "validation": measured,
     "tokens_per_second": clock.rate,
     "goodput": clock.goodput,
@@ -137,9 +138,9 @@ def _train(program: Pretraining, run: Workdir, signals: Signals, started: float)
   }
 
 
-def _keep(program: Pretraining, directory: pathlib.Path, params: dict) -> None:
+def _keep(program: Pretraining, directory: Path, params: dict) -> None:
   """Writes a checkpoint in Hugging Face's format, whole or not at all."""
-  is_there = directory.is_dir()  # a run that was stopped may have written it before
+  is_there = (directory / CONFIG).is_file()  # a run that was stopped may have written it before
   if jax.process_count() > 1:
     # The first process decides, because all of them must take part in gathering the weights.
     is_there = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_there)))
@@ -148,14 +149,11 @@ def _keep(program: Pretraining, directory: pathlib.Path, params: dict) -> None:
   params = gather(params)
   if params is None:
     return
-  part = directory.with_name(f".{directory.name}.part")
-  shutil.rmtree(part, ignore_errors=True)
   try:
-    models.save(program.model(params), part)
-    (part / CORPUS_RECORD).write_text(json.dumps(record(program.config), indent=2) + "\n")
-    part.replace(directory)
+    with whole_folder(directory, last=CONFIG) as part:
+      models.save(program.model(params), part)
+      (part / CORPUS_RECORD).write_text(json.dumps(record(program.config), indent=2) + "\n")
   except (UserError, OSError) as error:
-    shutil.rmtree(part, ignore_errors=True)
     raise RunFailed(
       f"step {directory.name} cannot be kept: {error}; the last checkpoint is whole, run again to resume from it"
     ) from None

@@ -76,6 +76,26 @@ def shared() -> pathlib.Path:
   return path
 
 
+@pytest.fixture(scope="session")
+def _storage():
+  pytest.importorskip("gcsfs")
+  from tests.storage import serving
+
+  with serving() as storage, pytest.MonkeyPatch.context() as patch:
+    for name, value in storage.environment.items():
+      patch.setenv(name, value)
+    yield storage
+
+
+@pytest.fixture
+def storage(_storage, tmp_path, monkeypatch):
+  """A stand-in of Google Cloud Storage with an empty bucket `bucket`; the home directory is the test's own."""
+  monkeypatch.setenv("HOME", str(tmp_path / "home"))
+  _storage.reset()
+  yield _storage
+  _storage.reset()
+
+
 @pytest.fixture
 def cudnn(monkeypatch):
   """Stands for a machine with cuDNN, so that programs with its kernel are traced and lowered."""

@@ -14,8 +14,9 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("streams", "letters", "metrics", "exit_codes", "launchers"),
+  ("streams", "letters", "metrics", "launchers"),
   ("files",),
+  ("exit_codes",),
   ("report",),
   ("models",),
   ("analysis", "defaults"),

@@ -167,5 +167,6 @@ def _path(source: Source, name: str) -> pathlib.Path:
   """Returns the path of a file of a source; the name alone for a data set."""
   if source.config.corpus.name == "tfds":
     return pathlib.Path(name)
-  base = pathlib.Path(source.config.corpus.path).expanduser()
+  base = source.base
+  assert base is not None
   return (base.parent if source.files == [base] else base) / name

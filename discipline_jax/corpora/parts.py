@@ -31,7 +31,9 @@ from discipline_jax.corpora.stages import (
 from discipline_jax.corpora.tasks import MADE_WITH, counts_file, read_counts
 from discipline_jax.corpora.workers import Processes, stopping
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
 from discipline_jax.files.locks import locked
+from discipline_jax.files.places import place
 
 
 def parse_part(text: str) -> tuple[int, int]:
@@ -123,13 +125,18 @@ def merge(config: ConfigDict) -> Prepared:
 def _begin(config: ConfigDict) -> tuple[Source, pathlib.Path]:
   """Returns the source of a config, and the folder of its parts."""
   check_corpus(config)
-  path = None if config.corpus.path is None else pathlib.Path(config.corpus.path).expanduser()
+  cache = place(config.cache_dir)
+  if not isinstance(cache, pathlib.Path):
+    raise UserError(
+      f"cache_dir = {config.cache_dir!r}: parts are prepared in a folder that all jobs see, and not in a bucket; set"
+      " --config.cache_dir to one, and copy the corpus to the bucket when it is merged"
+    )
+  path = None if config.corpus.path is None else fetched(place(config.corpus.path))
   if path is not None and (path / DESCRIPTION).is_file():
     raise UserError(f"a corpus that is prepared already, {path}; give the text that it was made of")
   source = Source(config)
   digest = hashlib.sha256(json.dumps([VERSION, source.settings()], sort_keys=True).encode())
-  corpora = pathlib.Path(config.cache_dir).expanduser() / "corpora"
-  return source, corpora / f"{config.corpus.name}-{digest.hexdigest()[:16]}.parts"
+  return source, cache / "corpora" / f"{config.corpus.name}-{digest.hexdigest()[:16]}.parts"
 
 
 def _share(part: int, plan: Manifest, count: int | None = None) -> range:

@@ -53,6 +53,7 @@ from discipline_jax.corpora.tasks import Job
 from discipline_jax.corpora.workers import Processes, stopping
 from discipline_jax.errors import UserError
 from discipline_jax.exit_codes import exit_code
+from discipline_jax.files import copies, places
 from discipline_jax.files.locks import locked
 
 # Opens what runs the tasks of a job.
@@ -74,17 +75,19 @@ def prepare(config: ConfigDict, open_runner: Open = Processes) -> Prepared:
     RunFailed: a file cannot be written, or the system killed a worker.
   """
   check_corpus(config)
-  path = None if config.corpus.path is None else pathlib.Path(config.corpus.path).expanduser()
+  path = None if config.corpus.path is None else copies.fetched(places.place(config.corpus.path))
   if path is not None and (path / DESCRIPTION).is_file():
     return _given(path, config)
   source = Source(config)
   digests = file_digests(source.files)
-  directory = pathlib.Path(config.cache_dir).expanduser() / "corpora" / source.key(digests)
-  with locked(directory.with_name(f".{directory.name}.lock")):
+  cached = places.place(config.cache_dir) / "corpora" / source.key(digests)
+  with locked(cached.with_name(f".{cached.name}.lock")):
+    directory = copies.fetched(cached)
     is_there = (directory / DESCRIPTION).is_file()
     if not is_there:
-      logging.info("Preparing the corpus in %s", directory)
+      logging.info("Preparing the corpus in %s", cached)
       _make(source, digests, directory, open_runner)
+      copies.publish(cached, last=DESCRIPTION)
   prepared = Prepared.open(directory)
   if is_there:  # an older version may not have checked it; and its warnings are shown again
     check_statistics(prepared.description["statistics"], vocabulary_source(config))

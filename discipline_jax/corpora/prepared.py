@@ -9,6 +9,7 @@ from typing import Any
 from discipline_jax.corpora.blocks import PARTS, file_name
 from discipline_jax.corpora.records import Records, record_dtype
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import original
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
 
 DESCRIPTION = "corpus.json"
@@ -109,5 +110,5 @@ def summary(prepared: Prepared) -> dict[str, str]:
       f" held-out; rows are {100 * filled:.1f}% full"
       + (f"; {long:,} longer sentences were cut" if long else "")
     )
-  rows["folder"] = str(prepared.directory)
+  rows["folder"] = original(str(prepared.directory))
   return rows

@@ -32,6 +32,8 @@ from discipline_jax.corpora.vocabulary import (
   train_wordpiece,
 )
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import place
 from discipline_jax.models.config import read_config
 from discipline_jax.models.locate import resolve
 from discipline_jax.models.tokenizer import Vocabulary, load_vocabulary
@@ -70,7 +72,8 @@ class Source:
       config.seed,
     )
     has_files = config.corpus.path is not None and config.corpus.name != "tfds"
-    self.files = find_files(pathlib.Path(config.corpus.path).expanduser()) if has_files else []
+    self.base = fetched(place(config.corpus.path)) if has_files else None
+    self.files = [] if self.base is None else find_files(self.base)
 
   @functools.cached_property
   def vocabulary(self) -> Vocabulary | None:
@@ -81,7 +84,8 @@ class Source:
     """Returns all that decides about the prepared corpus but the content of the files, ready for JSON."""
     settings = json.loads(json.dumps(self._corpus.to_dict()))
     if self.files:
-      settings["path"] = str(pathlib.Path(self._corpus.path).expanduser().resolve())
+      path = place(self._corpus.path)
+      settings["path"] = str(path.resolve() if isinstance(path, pathlib.Path) else path)
     settings |= {"pairing": self.instances.pairing, "seed": self.config.seed}
     own = {name: settings.pop(name) for name in _OF_SYMBOLS}
     if self.symbols is not None:
@@ -298,7 +302,7 @@ def check_corpus(config: ConfigDict) -> None:
       "tfds": "a data set such as wikipedia/20230601.en",
     }[corpus.name]
     raise UserError(f"corpus.path is not set; set --config.corpus.path to {kind}")
-  path = pathlib.Path(corpus.path or ".").expanduser()
+  path = pathlib.Path() if corpus.name == "tfds" else fetched(place(corpus.path or "."))
   if corpus.name != "tfds" and not path.exists():
     raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
   check_symbols(config)

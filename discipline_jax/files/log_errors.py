@@ -13,7 +13,10 @@ def explained(path: pathlib.Path) -> Iterator[None]:
   try:
     yield
   except OSError as error:
+    remedy = (
+      "" if isinstance(error, TimeoutError) else "free space, and "
+    )  # of storage that does not answer
     raise RunFailed(
-      f"the log cannot be written ({error.strerror}), {path}; free space, and run again to resume from the last"
-      " checkpoint"
+      f"the log cannot be written ({error.strerror}), {error.filename or path}; {remedy}run again to resume"
+      " from the last checkpoint"
     ) from None

@@ -1,25 +1,38 @@
-"""Writes files so that nobody ever sees half of one, even if the process is killed."""
+"""Writes files and folders so that nobody ever sees half of one, even if the process is killed."""
 
 import contextlib
 import json
 import os
 import pathlib
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from discipline_jax.files import buckets
+from discipline_jax.files.places import Path
+
 
 @contextlib.contextmanager
-def whole_file(path: pathlib.Path, *, text: bool = False) -> Iterator[IO[Any]]:
+def whole_file(path: Path, *, text: bool = False) -> Iterator[IO[Any]]:
   """Opens a file for writing that appears at `path` when the block ends.
 
   It is written to a temporary file beside `path`, which then replaces `path`. If the block fails, `path` stays as it
-  was, and the temporary file is deleted. Only a killed process leaves its temporary file behind.
+  was, and the temporary file is deleted. Only a killed process leaves its temporary file behind. For a bucket, the
+  temporary file is on the local disk.
 
   Args:
     path: the file, in a directory that exists.
     text: True writes text as UTF-8, with the line ends that are given; False writes bytes.
   """
+  if not isinstance(path, pathlib.Path):
+    with tempfile.TemporaryDirectory(prefix="discipline_jax.") as folder:
+      file_here = pathlib.Path(folder) / "file"
+      with whole_file(file_here, text=text) as file:
+        yield file
+      buckets.upload(file_here, path)
+    return
   part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
   try:
     with part.open("x", encoding="utf-8", newline="") if text else part.open("xb") as file:
@@ -31,7 +44,33 @@ def whole_file(path: pathlib.Path, *, text: bool = False) -> Iterator[IO[Any]]:
     part.unlink(missing_ok=True)
 
 
-def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
+@contextlib.contextmanager
+def whole_folder(path: Path, last: str) -> Iterator[pathlib.Path]:
+  """Gives the path of a local folder to make, which appears at `path` when the block ends.
+
+  In a bucket its files appear one after the other.
+
+  Args:
+    path: the folder; nothing is there.
+    last: the name of the file that appears last, without which the folder does not count.
+  """
+  if not isinstance(path, pathlib.Path):
+    with tempfile.TemporaryDirectory(prefix="discipline_jax.") as folder:
+      part = pathlib.Path(folder) / path.name
+      yield part
+      for file in sorted(part.iterdir(), key=lambda one: one.name == last):
+        buckets.upload(file, path / file.name)
+    return
+  part = path.with_name(f".{path.name}.part")
+  shutil.rmtree(part, ignore_errors=True)
+  try:
+    yield part
+    part.replace(path)
+  finally:
+    shutil.rmtree(part, ignore_errors=True)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
   """Writes an object as a JSON file, in whole or not at all."""
   with whole_file(path, text=True) as file:
     file.write(json.dumps(content, indent=2) + "\n")

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int, Integer
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import Path, place
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder, EncoderOutput
 from discipline_jax.models.functional import encoder_function
@@ -123,7 +124,7 @@ def plan_networks(config: ConfigDict, *, download: bool) -> list[Planned]:
   networks: list[Planned] = []
   for given, name in zip(names, _short(names), strict=True):
     init, source = _cut(given)
-    workdir = pathlib.Path(source).expanduser()
+    workdir = place(source)
     if (workdir / "model" / "task.json").is_file():
       if source != given:
         raise UserError(
@@ -221,7 +222,7 @@ def _plan(config: ConfigDict, fields: Mapping[str, Any], download: bool) -> Plan
   return make_plan(own, download=download)
 
 
-def _finetuned(config: ConfigDict, name: str, workdir: pathlib.Path, download: bool) -> Planned:
+def _finetuned(config: ConfigDict, name: str, workdir: Path, download: bool) -> Planned:
   saved = read_model(workdir)
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   if saved.task.name != config.task.name:

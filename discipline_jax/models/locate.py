@@ -6,14 +6,17 @@ import re
 from absl import logging
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import Path, place
 from discipline_jax.models.weights import weight_files
 
+CONFIG = "config.json"  # written last; a directory without it is no checkpoint
 KEPT = "steps"  # folder in a pre-training's workdir, with one checkpoint for each kept step
 CORPUS_RECORD = (
   "pretraining.json"  # file in each kept step: the kind of corpus that the model was pre-trained on
 )
 _HUB_FILES = [
-  "config.json",
+  CONFIG,
   "tokenizer*",
   "vocab*",
   "merges.txt",
@@ -51,7 +54,7 @@ def resolve(checkpoint: str, *, revision: str | None = None, weights: bool = Tru
       f"model.revision = {revision!r} is only for models of the Hugging Face hub, but {checkpoint} is a local"
       " directory; leave model.revision unset"
     )
-  workdir = pathlib.Path(checkpoint).expanduser()
+  workdir = place(checkpoint)
   if kept_steps(workdir) and not (workdir / "result.json").is_file():
     logging.warning(
       "The pre-training in %s is not finished; using its step %s", workdir, local.name
@@ -95,29 +98,32 @@ def hub_commit(directory: pathlib.Path) -> str | None:
   return directory.name if re.fullmatch(r"[0-9a-f]{40}", directory.name) else None
 
 
-def kept_steps(workdir: pathlib.Path) -> list[int]:
+def kept_steps(workdir: Path) -> list[int]:
   """Returns the kept steps of a pre-training in rising order; an empty list for any other directory."""
   folder = workdir / KEPT
-  return (
-    sorted(int(one.name) for one in folder.iterdir() if one.name.isdigit())
-    if folder.is_dir()
-    else []
-  )
+  if not isinstance(folder, pathlib.Path):  # there the files of a step appear one after the other
+    steps = [file.parent.name for file in folder.glob(f"*/{CONFIG}")]
+  else:
+    steps = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+  return sorted(int(name) for name in steps if name.isdigit())
 
 
 def _local(checkpoint: str) -> pathlib.Path | None:
-  """Returns the local directory that `checkpoint` names, or None if it can only be an id of the hub."""
-  path = pathlib.Path(checkpoint).expanduser()
+  """Returns the local directory that `checkpoint` names, or None if it can only be an id of the hub.
+
+  What is in a bucket is copied.
+  """
+  path = place(checkpoint)
   if kept_steps(path):
-    return path / KEPT / str(kept_steps(path)[-1])
+    return fetched(path / KEPT / str(kept_steps(path)[-1]))
   if (path / "model" / "task.json").is_file():
     raise UserError(
       f"{path} is the workdir of a fine-tuning; export its model with --config.mode=export, and give that folder"
     )
   if path.is_dir():
-    return path
+    return fetched(path)
   workdir, _, step = checkpoint.rpartition("@")
-  folder = pathlib.Path(workdir).expanduser()
+  folder = place(workdir)
   steps = kept_steps(folder) if workdir else []
   if workdir and folder.is_dir() and not steps:
     raise UserError(
@@ -127,7 +133,7 @@ def _local(checkpoint: str) -> pathlib.Path | None:
   if steps:
     if step not in map(str, steps):
       raise UserError(f"no step {step} is kept in {workdir}; it has: {', '.join(map(str, steps))}")
-    return folder / KEPT / step
+    return fetched(folder / KEPT / step)
   name = checkpoint.partition("@")[0]
   if checkpoint.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists() or not name:
     raise UserError(

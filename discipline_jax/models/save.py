@@ -1,6 +1,7 @@
 """Writes a model to a directory in Hugging Face's format, which transformers can open."""
 
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ from jax.typing import DTypeLike
 from safetensors.numpy import save as serialize
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import Path, make_folder, place
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder
@@ -50,7 +52,7 @@ _DTYPES = (jnp.float32, jnp.bfloat16)
 
 def save(
   model: nnx.Module,
-  directory: str | pathlib.Path,
+  directory: str | os.PathLike[str],
   *,
   dtype: DTypeLike = jnp.float32,
   labels: tuple[str, ...] = (),
@@ -85,22 +87,22 @@ def save(
     "dtype": jnp.dtype(dtype).name,
     **_labels(model, labels),
   }
-  directory = pathlib.Path(directory).expanduser()
+  folder = place(directory)
   try:
-    directory.mkdir(parents=True, exist_ok=True)
-    with whole_file(directory / "model.safetensors") as file:
+    make_folder(folder)
+    with whole_file(folder / "model.safetensors") as file:
       file.write(serialize(tensors, metadata={"format": "pt"}))
     _write_tokenizer(
       _tokenizer_of(encoder.source)
       if tokenizer is None
       else {name: text.encode() for name, text in tokenizer.items()},
-      directory,
+      folder,
     )
-    with whole_file(directory / "config.json", text=True) as file:
+    with whole_file(folder / "config.json", text=True) as file:
       file.write(json.dumps(config, indent=2, sort_keys=True) + "\n")
   except OSError as error:
     raise UserError(
-      f"cannot write a checkpoint ({error.strerror}), {directory}; give another directory, or free space"
+      f"cannot write a checkpoint ({error.strerror}), {folder}; give another directory, or free space"
     ) from None
 
 
@@ -112,7 +114,7 @@ def _tokenizer_of(source: pathlib.Path | None) -> dict[str, bytes]:
   return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
-def _write_tokenizer(files: Mapping[str, bytes], directory: pathlib.Path) -> None:
+def _write_tokenizer(files: Mapping[str, bytes], directory: Path) -> None:
   """Writes the files of a tokenizer, and deletes others that it lacks, since they belong to another model."""
   for name in _TOKENIZER_FILES:
     if name in files:

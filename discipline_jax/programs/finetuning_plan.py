@@ -4,7 +4,6 @@ Everything is checked here, before anything runs or is written.
 """
 
 import dataclasses
-import pathlib
 
 import numpy as np
 from absl import logging
@@ -12,6 +11,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line, tasks
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import place
 from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary
@@ -101,7 +101,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
       " set --config.task.max_length"
     )
   features = cached(
-    pathlib.Path(config.cache_dir).expanduser() / "features",
+    place(config.cache_dir) / "features",
     task.files,
     # All samples are encoded, whatever share of them is trained on.
     [

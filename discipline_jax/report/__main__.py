@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from discipline_jax import report
 from discipline_jax.errors import UserError
 from discipline_jax.exit_codes import exit_code
+from discipline_jax.files.places import has_scheme
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,6 +25,8 @@ def _run(arguments: Sequence[str]) -> None:
     return
   if len(arguments) != 1 or arguments[0].startswith("-"):
     raise UserError("not one folder; give it as python -m discipline_jax.report DIR")
+  if has_scheme(arguments[0]):
+    raise UserError(f"a report is made of local files, {arguments[0]}; copy the folder first")
   page = report.write(pathlib.Path(arguments[0]).expanduser()).page
   print(page.with_name("table.md").read_text(encoding="utf-8"))
   print(page)

@@ -9,6 +9,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import Path
 from discipline_jax.models.locate import hub_commit
 from discipline_jax.runs import inputs
 from discipline_jax.runs.inputs import Difference, Files, Record
@@ -17,7 +18,7 @@ from discipline_jax.runs.saved import Saved
 FILE = "inputs.json"
 
 
-def check_finished(config: ConfigDict, workdir: pathlib.Path) -> None:
+def check_finished(config: ConfigDict, workdir: Path) -> None:
   """Compares the files of a finished run before it is shown; a line says which could not be compared.
 
   Raises:
@@ -39,7 +40,7 @@ def check_finished(config: ConfigDict, workdir: pathlib.Path) -> None:
 
 
 def check_stopped(
-  config: ConfigDict, workdir: pathlib.Path, directories: Mapping[str, pathlib.Path] | None = None
+  config: ConfigDict, workdir: Path, directories: Mapping[str, pathlib.Path] | None = None
 ) -> None:
   """Compares the files of a run that is resumed: before they are read, and again once `directories` are known.
 
@@ -70,7 +71,7 @@ def check_stopped(
     )
 
 
-def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
+def check_model(saved: Saved, workdir: Path, *, weights: bool) -> None:
   """Compares the files that are read again to use the model of a finished run, if they are still there.
 
   Args:
@@ -92,7 +93,7 @@ def check_model(saved: Saved, workdir: pathlib.Path, *, weights: bool) -> None:
     _refused(files, recorded, workdir, is_used=True)
 
 
-def read(workdir: pathlib.Path) -> Record | None:
+def read(workdir: Path) -> Record | None:
   """Returns the record of a run's input files, or None if it was begun by a version that kept none.
 
   Raises:
@@ -110,7 +111,7 @@ def read(workdir: pathlib.Path) -> Record | None:
 
 
 def _refused(
-  files: Files, recorded: Record, workdir: pathlib.Path, *, is_used: bool = False
+  files: Files, recorded: Record, workdir: Path, *, is_used: bool = False
 ) -> Sequence[Difference]:
   """Raises UserError if a file has changed or is new; returns the differences that are left: files that are gone.
 
@@ -147,7 +148,7 @@ def _what_is_gone(one: Difference) -> str:
   return f"{one.name}{place} is gone or cannot be read"
 
 
-def _say_unknown(files: Files, workdir: pathlib.Path) -> None:
+def _say_unknown(files: Files, workdir: Path) -> None:
   if any(files.values()):
     _say(
       f"the run in {workdir} has no {FILE}, so its input files were not compared with what it had"

@@ -17,6 +17,8 @@ from ml_collections import ConfigDict
 from discipline_jax import tasks
 from discipline_jax.corpora.text import find_files
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import place
 from discipline_jax.models.initialise import INITS
 from discipline_jax.models.locate import checkpoint_files, hub_commit, local_directory
 from discipline_jax.tasks.own_table import part_files
@@ -218,7 +220,7 @@ def _compared(config: ConfigDict, weights: bool) -> Files:
   for number, given in enumerate(names):
     init, colon, source = (given or "").partition(":")
     source = source if colon and init in INITS else given
-    run = pathlib.Path(source or "") / "model"
+    run = fetched(place(source or "") / "model")
     directory = local_directory(source) if source and not run.is_dir() else None
     files = checkpoint_files(directory, weights=weights and init != "scratch") if directory else []
     files = sorted(run.iterdir()) if run.is_dir() else files
@@ -233,7 +235,7 @@ def _token_maps(config: ConfigDict) -> dict[str, pathlib.Path]:
   first = config.seed if settings.seed is None else settings.seed
   maps = {}
   for seed in range(first, first + config.replicas):
-    path = pathlib.Path(settings.path.replace("{seed}", str(seed))).expanduser()
+    path = fetched(place(settings.path.replace("{seed}", str(seed))))
     maps[str(seed) if "{seed}" in settings.path else path.name] = path
   return maps
 
@@ -242,7 +244,7 @@ def _corpus_files(config: ConfigDict) -> dict[str, pathlib.Path]:
   corpus = config.corpus
   if corpus.path is None or corpus.name == "tfds":
     return {}
-  path = pathlib.Path(corpus.path).expanduser()
+  path = fetched(place(corpus.path))
   try:
     files = find_files(path)
   except UserError:  # nothing is there

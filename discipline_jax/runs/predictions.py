@@ -9,12 +9,12 @@
   P.predicted  [replicas, units]                 predicted class or value
 """
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.tasks.answer import Predictions
 
@@ -22,7 +22,7 @@ FILE = "predictions.npz"
 
 
 def write_predictions(
-  workdir: pathlib.Path, seeds: Sequence[int], parts: Mapping[str, Sequence[Predictions]]
+  workdir: Path, seeds: Sequence[int], parts: Mapping[str, Sequence[Predictions]]
 ) -> None:
   """Writes the predictions of a run.
 

@@ -17,6 +17,8 @@ from safetensors.numpy import load_file, save
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import Path, make_folder
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.initialise import SubTable, initial_table, word_embeddings
@@ -59,7 +61,7 @@ class Saved:
   result: dict
   task: Task
   inputs: Inputs
-  folder: pathlib.Path
+  folder: Path
 
   @property
   def best(self) -> int:
@@ -94,8 +96,9 @@ class Saved:
     for each symbol the place of its row among them.
     """
     path = self.folder / f"{seed}.safetensors"
+    file = fetched(path)
     try:
-      arrays = load_file(path)
+      arrays = load_file(file)
     except (OSError, SafetensorError) as error:
       raise UserError(
         f"the run's weights cannot be read ({error}), {path}; run it again in another --workdir"
@@ -109,7 +112,7 @@ class Saved:
 
 
 def write_model(
-  workdir: pathlib.Path,
+  workdir: Path,
   task: Task,
   inputs: Inputs,
   params: Mapping[int, dict],
@@ -125,7 +128,7 @@ def write_model(
     sub_tables: the trained rows of each replica, in the order of `params`.
   """
   folder = workdir / "model"
-  folder.mkdir(exist_ok=True)
+  make_folder(folder)
   for (seed, one), sub_table in zip(params.items(), sub_tables, strict=True):
     arrays = {
       ".".join(map(str, path)): np.ascontiguousarray(leaf)
@@ -145,7 +148,7 @@ def write_model(
     file.write(json.dumps(description) + "\n")
 
 
-def _moved(checkpoint: str, workdir: pathlib.Path) -> str:
+def _moved(checkpoint: str, workdir: Path) -> str:
   """Returns where a local checkpoint is: beside the run, if both were moved together, as the runs of a study are."""
   place, at, step = checkpoint.rpartition("@")
   if not at:
@@ -155,7 +158,7 @@ def _moved(checkpoint: str, workdir: pathlib.Path) -> str:
   return f"{beside}{at}{step}" if is_gone and local_directory(f"{beside}{at}{step}") else checkpoint
 
 
-def read_model(workdir: pathlib.Path) -> Saved:
+def read_model(workdir: Path) -> Saved:
   """Reads what `write_model` wrote; raises UserError if the run is not finished."""
   try:
     description, result, fields = (

@@ -1,7 +1,6 @@
 """A run's directory: which run owns it, whether the run is finished, and its three JSON files."""
 
 import json
-import os
 import pathlib
 import secrets
 import time
@@ -14,7 +13,9 @@ from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import Locked, UserError
-from discipline_jax.files.locks import lock
+from discipline_jax.files.leases import Lease
+from discipline_jax.files.locks import hold, is_held
+from discipline_jax.files.places import Path, make_folder
 from discipline_jax.files.whole_files import whole_file, write_json
 from discipline_jax.runs import check_inputs, inputs
 from discipline_jax.runs.identity import first_difference
@@ -35,11 +36,11 @@ class Workdir:
       config; in methods that say so, also if it belongs to a run with other input files.
   """
 
-  def __init__(self, path: pathlib.Path, config: ConfigDict):
+  def __init__(self, path: Path, config: ConfigDict):
     self.path = path
     self._config = config
     self._stamps: dict[pathlib.Path, inputs.Stamp] = {}
-    self._lock: IO[str] | None = None  # of the first process
+    self._lock: IO[str] | Lease | None = None  # of the first process
     self._token = 0
 
   def __enter__(self) -> "Workdir":
@@ -57,14 +58,7 @@ class Workdir:
 
   def is_locked(self) -> bool:
     """Returns whether another process works in it at this moment; writes nothing."""
-    try:
-      with (self.path / _LOCK).open("r+") as file:
-        lock(file, wait=False)
-    except FileNotFoundError:
-      return False
-    except BlockingIOError:
-      return True
-    return False
+    return is_held(self.path / _LOCK)
 
   def is_claimed(self) -> bool:
     """Returns whether this run has begun here; raises UserError if another run has."""
@@ -137,19 +131,18 @@ class Workdir:
   def _open(self) -> None:
     """Makes the directory, and locks it if it is not locked already: then the token is -1."""
     try:
-      self.path.mkdir(parents=True, exist_ok=True)
-      file = (self.path / _LOCK).open("a")
+      make_folder(self.path)
+      self._lock = hold(self.path / _LOCK, wait=False)
+    except BlockingIOError:
+      self._token = -1
+      return
+    except TimeoutError:  # a bucket that does not answer is no mistake of the user
+      raise
     except OSError as error:
       raise UserError(
         f"cannot write to the workdir ({error.strerror}), {self.path}; give another --workdir"
       ) from None
-    try:
-      lock(file, wait=False)
-    except BlockingIOError:
-      file.close()
-      self._token = -1
-      return
-    self._lock, self._token = file, secrets.randbits(31)
+    self._token = secrets.randbits(31)
     if jax.process_count() > 1:
       with whole_file(self.path / _TOKEN, text=True) as token:
         token.write(str(self._token))
@@ -170,13 +163,13 @@ class Workdir:
 
   def _sees(self, token: str) -> bool:
     # Asks for the names first: a network's file system may know only then that there is a new one.
-    is_there = self.path.is_dir() and _TOKEN in os.listdir(self.path)
+    is_there = self.path.is_dir() and any(one.name == _TOKEN for one in self.path.iterdir())
     return is_there and (self.path / _TOKEN).read_text(encoding="utf-8") == token
 
   def _raise_locked(self) -> NoReturn:
     raise Locked(f"another process works in {self.path}; wait for it or give another --workdir")
 
-  def _read_result(self, path: pathlib.Path) -> dict:
+  def _read_result(self, path: Path) -> dict:
     mode = self._config.mode
     try:
       result = json.loads(path.read_text(encoding="utf-8"))

@@ -9,6 +9,8 @@ from ml_collections import ConfigDict
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.files import copies
+from discipline_jax.files.places import place
 from discipline_jax.tasks import custom, dna, glue, music, own_table, planted, protein, sources
 from discipline_jax.tasks.base import Task
 
@@ -76,10 +78,10 @@ _TASKS: dict[str, _Entry] = {
 
 
 def data_directory(config: ConfigDict) -> pathlib.Path:
-  """Returns `config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax."""
-  return pathlib.Path(
-    config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax"
-  ).expanduser()
+  """Returns `config.data_dir`, else $DISCIPLINE_DATA, else ~/.cache/discipline_jax; of a bucket, the local copy."""
+  return copies.local(
+    place(config.data_dir or os.environ.get("DISCIPLINE_DATA") or "~/.cache/discipline_jax")
+  )
 
 
 def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = None) -> Task:
@@ -95,14 +97,18 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   """
   default = defaults.finetune().task
   options = default if options is None else options
-  _entry(name)
+  entry, folder = _entry(name), copies.local(place(data_dir))
   for option in options:
     if option not in _COMMON and not takes(name, option) and options[option] != default[option]:
       raise UserError(
         f"task {name} does not take task.{option} = {options[option]!r};"
         f" set --config.task.{option}={default[option]}, in another --workdir if the run has begun"
       )
-  return _entry(name).make(pathlib.Path(data_dir).expanduser(), options)
+  copies.refresh(entry.index(folder))
+  task = entry.make(folder, options)
+  if entry.is_public:
+    copies.refresh(task.files)
+  return task
 
 
 def takes(name: str, option: str) -> bool:
@@ -121,11 +127,13 @@ def files(name: str, data_dir: pathlib.Path, options: ConfigDict) -> Sequence[pa
 def fetch(name: str, data_dir: str | pathlib.Path, options: ConfigDict) -> None:
   """Downloads the missing files of a task if they are public; reading the task reports the others.
 
+  Nothing is downloaded into a bucket.
+
   Raises:
     UserError: a download that failed, with what to do by hand.
   """
-  entry, folder = _entry(name), pathlib.Path(data_dir).expanduser()
-  if not entry.is_public:
+  entry, folder = _entry(name), copies.local(place(data_dir))
+  if not entry.is_public or copies.is_copy(folder):
     return
   index = entry.index(folder)
   sources.ensure(index, folder)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import Path, make_folder
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.tasks.features import Features
 
@@ -22,7 +24,7 @@ _TARGET = "target."  # before the names of targets in a file
 
 
 def cached(
-  directory: pathlib.Path,
+  directory: Path,
   files: Sequence[pathlib.Path],
   settings: object,
   make: Callable[[], Features],
@@ -47,7 +49,7 @@ def cached(
   path = directory / f"{digest.hexdigest()}.npz"
   if path.exists():
     try:
-      features, warnings = _load(path)
+      features, warnings = _load(fetched(path))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
       logging.warning(
         "The features in %s cannot be read (%s); encoding the files again", path, error
@@ -83,8 +85,8 @@ class _Warnings(python_logging.Handler):
     self.texts.append(record.getMessage())
 
 
-def _save(path: pathlib.Path, features: Features, warnings: list[str]) -> None:
-  path.parent.mkdir(parents=True, exist_ok=True)
+def _save(path: Path, features: Features, warnings: list[str]) -> None:
+  make_folder(path.parent)
   arrays: dict[str, Any] = {
     **{name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)},
     **{_target_name(name): target for name, target in features.targets.items()},

@@ -9,6 +9,8 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.files import copies
+from discipline_jax.files.places import place
 from discipline_jax.tasks.answers import KINDS
 from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.readers.fasta import HeaderForm
@@ -96,9 +98,16 @@ def part_files(path: str) -> dict[str, pathlib.Path]:
   Raises:
     UserError: two files for one part.
   """
-  whole = pathlib.Path(path).expanduser()
+  whole = copies.local(place(path))
   if "{split}" not in path:
+    copies.refresh([whole])
     return {"all": whole}
+  copies.refresh(
+    pathlib.Path(str(whole).replace("{split}", form(alias)))
+    for aliases in _ALIASES.values()
+    for alias in aliases
+    for form in _FORMS
+  )
   files = {}
   for part, aliases in _ALIASES.items():
     names = [str(whole).replace("{split}", form(alias)) for alias in aliases for form in _FORMS]
@@ -131,7 +140,7 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   files = part_files(path)
   _check_fields(form, files, path)
   if files.keys() == {"train", "validation"}:
-    name = str(pathlib.Path(path).expanduser()).replace("{split}", "test")
+    name = str(place(path)).replace("{split}", "test")
     logging.warning("no file %s: the validation part is the test", name)
   header_form = HeaderForm(form.label_separator, form.label_pattern)
   tables = {

@@ -7,7 +7,6 @@ the map, so it does not change.
 """
 
 import collections
-import pathlib
 import re
 from collections.abc import Sequence
 
@@ -15,6 +14,8 @@ import numpy as np
 from jaxtyping import Int, Int32, Integer
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import place
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.streams import TOKEN_MAP
 
@@ -225,7 +226,7 @@ def _read_table(path: str | None, seed: int, size: int) -> Integer[np.ndarray, "
     raise UserError(
       "token_map.kind = 'table' needs --config.token_map.path, a .npy file with one row number for each token id"
     )
-  file = pathlib.Path(path.replace("{seed}", str(seed))).expanduser()
+  file = fetched(place(path.replace("{seed}", str(seed))))
   try:
     table = np.load(file, allow_pickle=False)
   except (OSError, ValueError, EOFError) as error:

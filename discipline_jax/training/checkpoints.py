@@ -1,19 +1,19 @@
 """Saves and restores checkpoints of a run with Orbax: asynchronous, each one whole or absent."""
 
 import errno
-import pathlib
 from logging import LogRecord, getLogger
 from typing import Any
 
 from absl import logging
 
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.files.places import Path, absolute
 
 
 class Checkpoints:
   """Keeps the latest two checkpoints in a directory; if the latest cannot be read, the one before it is restored."""
 
-  def __init__(self, directory: pathlib.Path):
+  def __init__(self, directory: Path):
     import orbax.checkpoint as ocp  # takes a second, and a dry run needs none
 
     self._directory = directory
@@ -23,7 +23,7 @@ class Checkpoints:
     options = ocp.CheckpointManagerOptions(
       max_to_keep=2, cleanup_tmp_directories=True, enable_async_checkpointing=True
     )
-    self._manager = ocp.CheckpointManager(directory.absolute(), options=options)
+    self._manager = ocp.CheckpointManager(absolute(directory), options=options)
 
   def save(self, step: int, tree: Any) -> None:
     """Begins to save `tree`; its arrays may be donated as soon as this returns."""

@@ -5,14 +5,15 @@ its last line is not known.
 """
 
 import json
-import pathlib
 import time
 from collections.abc import Callable
 
 import jax
 import numpy as np
 
+from discipline_jax.files.growing import Growing
 from discipline_jax.files.log_errors import explained
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 
 FILE = "starts.jsonl"
@@ -27,9 +28,7 @@ class Clock:
     RunFailed: from every method that writes, if the file cannot be written.
   """
 
-  def __init__(
-    self, workdir: pathlib.Path, first_step: int, started: float, work: Callable[[int], int]
-  ):
+  def __init__(self, workdir: Path, first_step: int, started: float, work: Callable[[int], int]):
     """Begins to measure a start of the run, and reads what earlier starts noted.
 
     Args:
@@ -38,10 +37,12 @@ class Clock:
       started: `time.perf_counter()` when this start began, before it read its data.
       work: updates made -> examples or tokens of the next update, of all replicas.
     """
-    self._path, self._started, self._work = workdir / FILE, started, work
+    self._started, self._work = started, work
+    self._files = Growing(workdir)
+    self._path = self._files.path / FILE
     self._updates, self._rates = 0.0, list[float]()
     is_first = jax.process_index() == 0
-    lines = _read(self._path) if is_first else []
+    lines = _read(workdir / FILE) if is_first else []
     self._number = 1 + max((line["start"] for line in lines), default=-1)
     self._before = _whole(lines, first_step)
     # A version that kept no such file may have begun the run.
@@ -68,6 +69,14 @@ class Clock:
     }
     with explained(self._path), self._path.open("a", encoding="utf-8") as file:
       file.write(json.dumps(numbers) + "\n")
+    with explained(self._path):
+      self._files.send()
+
+  def close(self) -> None:
+    """Writes the last lines to where they are kept."""
+    if jax.process_index() == 0:
+      with explained(self._path):
+        self._files.close()
 
   @property
   def rate(self) -> float | None:
@@ -90,7 +99,7 @@ class Clock:
     return time.perf_counter() - self._started
 
 
-def _read(path: pathlib.Path) -> list[dict]:
+def _read(path: Path) -> list[dict]:
   if not path.exists():
     return []
   lines = []

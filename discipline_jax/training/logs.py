@@ -1,7 +1,6 @@
 """Logs metrics during a run to `metrics.jsonl` and to TensorBoard events. Only the first process writes."""
 
 import json
-import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import Float32
 
+from discipline_jax.files.growing import Growing
 from discipline_jax.files.log_errors import explained
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.training.loop import Metrics
 
@@ -25,18 +26,20 @@ class MetricsLog:
     RunFailed: from every method, if the log cannot be written.
   """
 
-  def __init__(self, workdir: pathlib.Path, first_step: int):
-    self._path = workdir / "metrics.jsonl"
+  def __init__(self, workdir: Path, first_step: int):
     self._is_open = jax.process_index() == 0
     if not self._is_open:
       return
+    self._files = Growing(workdir)
+    self._path = self._files.path / "metrics.jsonl"
     # Imported here, because it takes a while, and a dry run needs none.
     from tensorboardX.event_file_writer import EventsWriter
     from tensorboardX.proto.event_pb2 import Event, SessionLog
 
     kept = []
-    if self._path.exists():
-      for line in self._path.read_text(encoding="utf-8").splitlines():
+    before = workdir / "metrics.jsonl"
+    if before.exists():
+      for line in before.read_text(encoding="utf-8").splitlines():
         try:
           record = json.loads(line)
         except json.JSONDecodeError:
@@ -47,9 +50,10 @@ class MetricsLog:
       with whole_file(self._path, text=True) as file:
         file.write("".join(kept))
       self._file = self._path.open("a", encoding="utf-8")
-      (workdir / "events").mkdir(exist_ok=True)
+      events = self._files.path / "events"
+      events.mkdir(exist_ok=True)
       # Not tensorboardX's SummaryWriter: it writes from a thread, which dies silently when the disk is full.
-      self._events = EventsWriter(str(workdir / "events" / "events"), f".{first_step}")
+      self._events = EventsWriter(str(events / "events"), f".{first_step}")
       # TensorBoard drops the events after this step that an earlier start wrote.
       self._events.write_event(
         Event(
@@ -74,6 +78,13 @@ class MetricsLog:
         summary = scalar(f"{split}/{name}/{replica}", value)
         self._events.write_event(Event(wall_time=time.time(), step=step, summary=summary))
       self._events.flush()
+      self._files.send()
+
+  def keep(self, *_) -> None:
+    """Makes sure that no line up to here can be lost; a hook of the training loop."""
+    if self._is_open:
+      with explained(self._path):
+        self._files.send(now=True)
 
   def updates(self, rates: Float32[np.ndarray, " updates"]) -> Callable[[Any, int, Metrics], None]:
     """Returns a hook of the training loop that logs the metrics of each replica and the learning rate.
@@ -99,3 +110,4 @@ class MetricsLog:
         self._file.close()
       finally:
         self._events.close()
+      self._files.close()

@@ -26,11 +26,13 @@ class Hook:
     do: (state, step, metrics of the step) -> None.
     every: interval in updates; the hook also runs after the last update. None: it runs only at `steps`.
     steps: the updates after which it runs.
+    at_stop: whether it also runs when the run is told to stop.
   """
 
   do: Callable[[Any, int, Metrics], None]
   every: int | None = None
   steps: Collection[int] = ()
+  at_stop: bool = False
 
   def is_due(self, step: int, num_steps: int) -> bool:
     if self.every is not None and (step == num_steps or step % self.every == 0):
@@ -71,7 +73,7 @@ def run(
     NotFinite: a loss or a gradient that is not finite. This is checked before anything is saved or evaluated.
     Stopped: on SIGTERM or SIGINT, after a checkpoint.
   """
-  save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every)
+  save = Hook(lambda state, step, _: checkpoints.save(step, state), save_every, at_stop=True)
   hooks = [*hooks, save]
   meter = _Meter(clock, checkpoints)
   with progress.bar(
@@ -83,7 +85,7 @@ def run(
       meter.pending = step, metrics
       bar.update()
       stop = signals.received(step)
-      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook is save)]
+      due = [hook for hook in hooks if hook.is_due(step, num_steps) or (stop and hook.at_stop)]
       if not due:
         continue
       values = meter.settle()
