@@ -33,6 +33,9 @@ def finetune() -> ConfigDict:
         "train_fraction": 1.0,  # share of the training set that is used, in (0, 1]
         "standardise": False,  # True: trains on (value - mean) / deviation of the training part; predictions are values
         "group_identity": placeholder(float),  # in (0, 1]: sequences this alike share a part
+        # DNA: off | augment (training reads either strand, drawn anew in each update) | average (and evaluation and
+        # prediction take the mean of the outputs for both)
+        "reverse_complement": "off",
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
         # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part
@@ -81,6 +84,8 @@ def finetune() -> ConfigDict:
         "warmup_steps": 0,
         "weight_decay": 0.0,  # decoupled, not on biases and LayerNorm
         "max_grad_norm": placeholder(float),  # gradients are clipped to this norm; unset: never
+        # balanced: a loss counts n / (k n_c) times, for n samples in k classes, n_c of them in its class; unset: once
+        "class_weights": placeholder(str),
         "log_every_steps": 10,
       },
       "eval": {
@@ -96,6 +101,15 @@ def finetune() -> ConfigDict:
         "output": placeholder(str),  # a .csv file
         # columns of the table to write as well, with commas between them; FASTA has name and header
         "keep_columns": placeholder(str),
+        "replicas": "best",  # best (on validation) | all (mean of their probabilities or values, with their spread)
+      },
+      "embed": {  # mode = embed: writes the vector of each row of task.path, of a checkpoint or a finished --workdir
+        "output": placeholder(str),  # a .npz or .parquet file
+        # mean (over the tokens of a row) | pooled (what a classifier reads of a row) | tokens (each one)
+        "pooling": "mean",
+        # 0 (embeddings) to the number of layers; -1 is the last, -2 the one before; unset: the last
+        "layer": placeholder(int),
+        "keep_columns": placeholder(str),  # as for predict
       },
       "export": {  # mode = export: writes the model of a finished --workdir
         "output": placeholder(str),  # a directory, in Hugging Face's format

@@ -25,6 +25,11 @@ from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.features import NUM_SPECIAL
 
+_ONE_STRAND = (
+  "note: the run takes the mean of the logits for both strands, but the model reads the one that it is given; take the"
+  " mean of its logits for a sequence and for its reverse complement"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Inputs:
@@ -99,6 +104,8 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   models.save(nnx.merge(graph, state), output, labels=saved.task.answer.labels, tokenizer=files)
   logging.info("%s", summary)
   print(summary)
+  if saved.config.task.reverse_complement == "average":
+    print(_ONE_STRAND)
 
 
 def _check_output(output: Path, workdir: Path, checkpoint: Path | None) -> None:

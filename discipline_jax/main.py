@@ -32,6 +32,7 @@ _MODES = {
   "search": _TRAINING,
   "study": "run the same command again",  # a run that has not enough memory fails alone
   "predict": "lower --config.eval.batch_size",
+  "embed": "lower --config.eval.batch_size",
   "analyze": "lower --config.eval.batch_size",
   "inspect": _TRAINING,
   "export": "use a machine whose device holds the whole model",

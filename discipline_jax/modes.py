@@ -66,6 +66,14 @@ def analyze() -> ConfigDict:
   return config.lock()
 
 
+def embed() -> ConfigDict:
+  """Returns the config of embedding a table: fields of fine-tuning, for a table of one's own, and no model yet."""
+  config = finetune()
+  config.mode = "embed"
+  config.task.name = "custom"
+  return config
+
+
 def _of_several_runs(mode: str, fields: dict[str, Any]) -> ConfigDict:
   """Returns the config of fine-tuning, for three seeds, with a block of fields that its runs do not have."""
   config = finetune().unlock()
@@ -81,6 +89,7 @@ MODES = {
   "pretrain": pretrain,
   "predict": finetune,
   "export": finetune,
+  "embed": embed,
   "inspect": finetune,  # or of pre-training
   "compare": compare,
   "search": search,

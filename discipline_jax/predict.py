@@ -2,7 +2,9 @@
 
 import csv
 import dataclasses
+import functools
 import pathlib
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -22,23 +24,27 @@ from discipline_jax.programs.finetuning_plan import token_map
 from discipline_jax.programs.model import Model, resolve_model
 from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
-from discipline_jax.tasks.answer import Layout
+from discipline_jax.tasks.answer import Answer, Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.readers.tables import json_text
+from discipline_jax.tasks.strands import complements
 from discipline_jax.tasks.unlabelled import read_unlabelled
 from discipline_jax.training.samples import Batch, outputs_of
 from discipline_jax.training.sharding import mesh_of, platform_of, put, replicated, state_shardings
 from discipline_jax.training.update import make_eval_step
 
+_SPREAD = "spread"  # the column with the deviation over the replicas
+
 
 def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Writes a CSV file with the predictions for each row of `task.path`, and the line of the row there.
 
-  If the run has several replicas, the one that is best on validation predicts. With the run's `eval.batch_size`, on the
-  same kind of device, outputs equal the run's own evaluation. They are equal to the bit if replicas were evaluated one
-  by one, as on CPU. A row of music is one segment of up to 128 pitches; counting the votes of a piece is left to the
-  caller.
+  If the run has several replicas, the one that is best on validation predicts; with `predict.replicas` = `all`, a row
+  gets the mean of all their probabilities or values, and the standard deviation of what is predicted. With the run's
+  `eval.batch_size`, on the same kind of device, outputs equal the run's own evaluation. They are equal to the bit if
+  replicas were evaluated one by one, as on CPU. A row of music is one segment of up to 128 pitches; counting the votes
+  of a piece is left to the caller.
 
   Args:
     config: `task.path` and its format, `predict`, `eval.batch_size` and `mesh` are taken from it; everything
@@ -53,9 +59,11 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   # An alphabet's inputs need no rows but the trained ones.
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
-  source, output = _files(config)
+  source, output = check_files(config, "predict", (".csv",))
   has_symbols = tasks.takes(saved.task.name, "symbols")
-  keep = _kept_columns(config.predict.keep_columns, saved.task.answer.columns)
+  replicas = _replicas(saved, config)
+  columns = [*saved.task.answer.columns, *([_SPREAD] if len(replicas) > 1 else [])]
+  keep = kept_columns(config, "predict", ["line", *columns])
   rows, examples = read_unlabelled(
     source,
     saved.task,
@@ -64,87 +72,144 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     pairs=saved.inputs.pairs,
     keep=keep,
   )
-  replica = saved.best
-  summary = f"{len(examples)} rows of {source} by {saved.describe(replica)} of {workdir}"
+  who = (
+    f"the mean of the {len(replicas)} replicas"
+    if len(replicas) > 1
+    else saved.describe(replicas[0])
+  )
+  summary = f"{len(examples)} rows of {source} by {who} of {workdir}"
   if dry_run:
     print(summary)
     return
   logging.info("%s", summary)
-  outputs, lengths = _outputs(saved, examples, replica, config)
+  each, lengths = _outputs(saved, examples, replicas, config)
   answer, layout = saved.task.answer, Layout(lengths, int(saved.task.add_special_tokens))
+  together = answer.combined(each) if len(replicas) > 1 else None
+  outputs, spreads = (each[0], None) if together is None else together
   with whole_file(output, text=True) as file:
     writer = csv.writer(file)
-    writer.writerow(["line", *keep, *answer.columns])
-    for row, lines in zip(rows, answer.rows(outputs, layout), strict=True):
+    writer.writerow(["line", *keep, *columns])
+    for i, (row, lines) in enumerate(zip(rows, answer.rows(outputs, layout), strict=True)):
       kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
-      writer.writerows([*kept, *line] for line in lines)
+      spread = [] if spreads is None else [float(spreads[i])]
+      writer.writerows([*kept, *line, *spread] for line in lines)
   print(f"{summary}: {output}")
 
 
-def _kept_columns(names: str | None, own: list[str]) -> list[str]:
-  """Returns the columns that `predict.keep_columns` names; raises UserError if the output has such a column already."""
+def _replicas(saved: Saved, config: ConfigDict) -> list[int]:
+  """Returns the numbers of the replicas that `predict.replicas` names; raises UserError if there is no mean of them."""
+  command_line.one_of(config, {"predict.replicas": ("best", "all")})
+  if config.predict.replicas == "best":
+    return [saved.best]
+  number, answer = len(saved.inputs.seeds), saved.task.answer
+  if number == 1:
+    raise UserError(
+      "predict.replicas = 'all', but the run has one replica, so nothing is known of the spread of several; set"
+      " --config.predict.replicas=best"
+    )
+  if type(answer).combined is Answer.combined:
+    raise UserError(
+      f"predict.replicas = 'all' has no meaning for {answer.kind}, of which there is no mean; set"
+      " --config.predict.replicas=best"
+    )
+  return list(range(number))
+
+
+def kept_columns(config: ConfigDict, mode: str, own: Sequence[str]) -> list[str]:
+  """Returns the columns that `MODE.keep_columns` names; raises UserError if the output has such a column already.
+
+  Args:
+    config: of the command.
+    mode: the block of the config that is meant.
+    own: names of the columns that the output has anyway.
+  """
+  names = config[mode].keep_columns
   columns = [] if names is None else [name.strip() for name in names.split(",")]
   for column in columns:
     if columns.count(column) > 1:
       raise UserError(
-        f"predict.keep_columns = {names!r} names the column {column!r} twice; name it once"
+        f"{mode}.keep_columns = {names!r} names the column {column!r} twice; name it once"
       )
-    if not column or column in ("line", *own):
+    if not column or column in own:
       raise UserError(
-        f"predict.keep_columns = {names!r}: a column {column!r} cannot be written beside"
-        f" {', '.join(['line', *own])[:200]}; leave it out, or rename it in the table"
+        f"{mode}.keep_columns = {names!r}: a column {column!r} cannot be written beside"
+        f" {', '.join(own)[:200]}; leave it out, or rename it in the table"
       )
   return columns
 
 
-def _files(config: ConfigDict) -> tuple[pathlib.Path, Path]:
-  """Returns the table to read and the file to write; raises UserError if they will not do."""
-  source, output = config.task.path, config.predict.output
+def check_files(
+  config: ConfigDict, mode: str, suffixes: Sequence[str]
+) -> tuple[pathlib.Path, Path]:
+  """Returns the table to read and the file to write, `MODE.output`; raises UserError if they will not do.
+
+  Args:
+    config: of the command.
+    mode: the block of the config that is meant.
+    suffixes: those that the output may have.
+  """
+  source, output, kinds = config.task.path, config[mode].output, " or ".join(suffixes)
   if source is None or output is None:
     raise UserError(
-      "mode = predict needs --config.task.path, a table, and --config.predict.output, a .csv file"
+      f"mode = {mode} needs --config.task.path, a table, and --config.{mode}.output, a {kinds} file"
     )
   path = place(output)
-  has_folder = not isinstance(path, pathlib.Path) or path.absolute().parent.is_dir()
-  if path.suffix != ".csv" or not has_folder:
+  has_folder = not isinstance(path, pathlib.Path) or (
+    path.absolute().parent.is_dir() and not path.is_dir()
+  )
+  if path.suffix not in suffixes or not has_folder:
     raise UserError(
-      f"predict.output = {output!r} is not a .csv file in a folder that exists; set --config.predict.output"
+      f"{mode}.output = {output!r} is not a {kinds} file in a folder that exists; set --config.{mode}.output"
     )
   if local(path).resolve() == local(place(source)).resolve():
     raise UserError(
-      f"predict.output = {output!r} is task.path itself, which it would replace; set --config.predict.output"
+      f"{mode}.output = {output!r} is task.path itself, which it would replace; set --config.{mode}.output"
     )
   return fetched(place(source)), path
 
 
 def _outputs(
-  saved: Saved, examples: list[Example], replica: int, config: ConfigDict
+  saved: Saved, examples: list[Example], replicas: Sequence[int], config: ConfigDict
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the model's outputs [samples, ...], and the length of each sample in tokens."""
+  """Returns the outputs [replicas, samples, ...] of some replicas, and the length of each sample in tokens."""
   task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
   model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
-  params, lookup = params_of(saved, replica, model, features.symbol_ids)
-  _check_unseen(features, task.alphabet is not None and task.alphabet.is_open, lookup)
+  is_open = task.alphabet is not None and task.alphabet.is_open
   mesh = mesh_of(config)
-  params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
-  params = put(params, state_shardings(mesh, params))
-  compact = dataclasses.replace(model.config, vocab_size=word_embeddings(params)["weight"].shape[1])
-  forward = classifier_function(compact, task.answer.head, model.dtype, platform_of(mesh))
-  eval_step = make_eval_step(outputs_of(forward), mesh)
-  whole = replicated(mesh)
-  samples, lookups = place_samples(mesh, features), put(lookup[None], whole)
-  seeds = put(np.array([saved.inputs.seeds[replica]], np.int32), whole)
-  with progress.bar(total=len(examples), unit="row", disable=None) as bar:
-    outputs = compute_outputs(
+  platform, whole = platform_of(mesh), replicated(mesh)
+  strands = saved.config.task.reverse_complement
+  both = strands == "average"
+  samples = place_samples(mesh, features, complements(task, strands) if both else None)
+  rows = np.arange(len(examples), dtype=np.int32)[None]
+
+  @functools.cache  # all replicas share the program
+  def program(table: int) -> Callable:
+    compact = dataclasses.replace(model.config, vocab_size=table)
+    forward = classifier_function(compact, task.answer.head, model.dtype, platform)
+    return make_eval_step(outputs_of(forward, of_both_strands=both), mesh)
+
+  def of_replica(replica: int, note: Callable[[int], object]) -> np.ndarray:
+    params, lookup = params_of(saved, replica, model, features.symbol_ids)
+    _check_unseen(features, is_open, lookup)
+    params = jax.tree.map(lambda leaf: np.asarray(leaf)[None], params)
+    params = put(params, state_shardings(mesh, params))
+    eval_step = program(word_embeddings(params)["weight"].shape[1])
+    lookups = put(lookup[None], whole)
+    seeds = put(np.array([saved.inputs.seeds[replica]], np.int32), whole)
+    return compute_outputs(
       lambda rows, length: eval_step(params, samples, Batch(rows, lookups, seeds), length),
       mesh,
-      np.arange(len(examples), dtype=np.int32)[None],
+      rows,
       lengths,
       config.eval.batch_size,
-      progress=bar.update,
-    )
-  return outputs[0], features.lengths
+      progress=note,
+    )[0]
+
+  total = len(examples) * len(replicas)
+  with progress.bar(total=total, unit="row", disable=None) as bar:
+    outputs = [of_replica(replica, bar.update) for replica in replicas]
+  return np.stack(outputs), features.lengths
 
 
 def _padded(features: Features, saved: Saved) -> tuple[Features, np.ndarray]:

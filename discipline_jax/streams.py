@@ -12,5 +12,6 @@ RECORD_ORDER = 3  # order of the instances of a prepared corpus
 
 # The number in `jax.random.fold_in(jax.random.key(seed), STREAM)`.
 DROPOUT = 0xD0  # dropout of fine-tuning
+STRANDS = 0xACF7  # which strand of DNA fine-tuning reads
 PRETRAINING = 0x5EED  # masks and dropout of pre-training
 HELD_OUT_MASKS = 0xE7A1  # masks of the held-out set; this is the seed itself, so that they are the same in every run

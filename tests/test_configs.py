@@ -17,7 +17,7 @@ NAMES = sorted(
   if path.stem != "__init__"
 )
 PRETRAININGS = [name for name in NAMES if name.startswith("pretrain_")]
-OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer")
+OTHERS = ("quickstart", "artificial_small", "custom", "compare", "search_optimizer", "embed")
 STUDIES = [name for name in NAMES if name.startswith("study_")]  # see test_grids
 ANALYSES = [name for name in NAMES if name.startswith("analyze_")]
 TASKS = [name for name in NAMES if name not in (*OTHERS, *STUDIES, *PRETRAININGS, *ANALYSES)]

@@ -26,8 +26,8 @@ LAYERS = (
   ("training",),
   ("programs", "runs"),
   ("finetune", "pretrain", "predict", "export", "hosts"),
-  ("study", "comparison", "measures"),
-  ("compare", "search", "analyze", "inspect"),
+  ("study", "comparison", "measures", "embedding_sources"),
+  ("compare", "search", "analyze", "inspect", "embed"),
   ("main",),
 )
 # The lines of a function, of a file, and the parameters of a function that a reader can follow.

@@ -6,20 +6,29 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Int
+from jaxtyping import Int, Int32
 
 from discipline_jax.tasks.features import Features
 from discipline_jax.training.samples import Samples
 from discipline_jax.training.sharding import num_shards, put, replicated, rows_sharding
 
 
-def place_samples(mesh: Mesh, features: Features) -> Samples:
-  """Puts all samples whole onto every device."""
+def place_samples(
+  mesh: Mesh, features: Features, complement: Int32[np.ndarray, " symbols"] | None = None
+) -> Samples:
+  """Puts all samples whole onto every device.
+
+  Args:
+    mesh: the devices.
+    features: the samples.
+    complement: see `Samples`.
+  """
   whole = replicated(mesh)
   return Samples(
     symbols=put(features.symbols, whole),
     segments=None if features.segments is None else put(features.segments, whole),
     targets={name: put(target, whole) for name, target in features.targets.items()},
+    complement=None if complement is None else put(complement, whole),
   )
 
 

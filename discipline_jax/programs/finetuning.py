@@ -200,11 +200,12 @@ class Finetuning:
 
   @functools.cached_property
   def _samples(self) -> Samples:
-    return place_samples(self.mesh, self.plan.features)
+    return place_samples(self.mesh, self.plan.features, self.plan.complement)
 
   @functools.cached_property
   def _eval_step(self) -> Callable:
-    return make_eval_step(outputs_of(self._forward), self.mesh)
+    outputs = outputs_of(self._forward, of_both_strands=self.plan.averages_strands)
+    return make_eval_step(outputs, self.mesh)
 
   @functools.cached_property
   def _take_best(self) -> Callable[[Best, TrainState, jax.Array], Best]:
@@ -229,8 +230,8 @@ class Finetuning:
     return Batch(indices, *self._batch_constants[group.start])
 
   @functools.cached_property
-  def _batch_constants(self) -> dict[int, tuple[jax.Array, jax.Array, dict[str, jax.Array]]]:
-    """Token maps, seeds and scales of each group, on the devices, by the number of its first replica."""
+  def _batch_constants(self) -> dict[int, tuple]:
+    """All of a `Batch` but its indices for each group, on the devices, by the number of its first replica."""
     whole, plan = replicated(self.mesh), self.plan
     return {
       group.start: (
@@ -240,6 +241,7 @@ class Finetuning:
           name: put(np.stack([scale[name] for scale in plan.scales[group]]), whole)
           for name in plan.scales[0]
         },
+        None if plan.class_weights is None else put(plan.class_weights[group], whole),
       )
       for group in self.groups
     }
@@ -254,7 +256,7 @@ class Finetuning:
 
     targets: dict[str, Any] = {name: abstract(array) for name, array in features.targets.items()}
     symbols: Any = abstract(features.symbols)
-    return Samples(symbols, abstract(features.segments), targets)
+    return Samples(symbols, abstract(features.segments), targets, abstract(self.plan.complement))
 
   def _abstract_batch(self) -> Batch:
     group, whole = self.groups[0], replicated(self.mesh)
@@ -270,6 +272,11 @@ class Finetuning:
         name: jax.ShapeDtypeStruct((count,), np.float32, sharding=whole)
         for name in self.plan.scales[0]
       },
+      None
+      if self.plan.class_weights is None
+      else jax.ShapeDtypeStruct(
+        (count, self.plan.class_weights.shape[1]), np.float32, sharding=whole
+      ),
     ]
     return Batch(*shapes)
 

@@ -27,6 +27,7 @@ def describe(program: Finetuning) -> dict[str, str]:
     " positions of an epoch are padding",
     **answer.describe(features.targets),
     **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
+    **_choices(plan),
     "tokens": _histogram(features.lengths),
     **({} if plan.task.alphabet is None else {"symbols": _symbols(plan.task.alphabet, features)}),
     "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
@@ -90,6 +91,20 @@ def _histogram(lengths: np.ndarray) -> str:
     for count, low, high in zip(counts, edges, edges[1:], strict=False)
   ]
   return ("\n" + " " * 11).join(bars)
+
+
+def _choices(plan: Plan) -> dict[str, str]:
+  """Returns lines about strands and weights of classes, if they are not what they are by default."""
+  lines = {}
+  if plan.complement is not None:
+    also = ", and outputs are the mean of those for both" if plan.averages_strands else ""
+    lines["strands"] = f"training reads either strand of each sample, at random{also}"
+  if plan.class_weights is not None:
+    pairs = zip(plan.task.answer.labels, plan.class_weights[0], strict=True)
+    lines["weights"] = (
+      f"{', '.join(f'{label} {weight:.3g}' for label, weight in pairs)} (of classes, in the loss)"
+    )
+  return lines
 
 
 def _scale(scales: list[dict[str, np.float32]]) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 from absl import logging
+from jaxtyping import Float32, Int32
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line, tasks
@@ -19,14 +20,17 @@ from discipline_jax.programs.model import DTYPES, Model, resolve_model
 from discipline_jax.programs.parts import Parts, draw_parts
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.cache import cached
+from discipline_jax.tasks.class_weights import class_weights
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.splits import Split
+from discipline_jax.tasks.strands import CHOICES as STRANDS
+from discipline_jax.tasks.strands import complements
 from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS, PARAMETERS
 
 # Fields of `task` that leave the features as they are.
-_OF_SPLITS = ("train_fraction", "standardise", "group_identity")
+_OF_SPLITS = ("train_fraction", "standardise", "group_identity", "reverse_complement")
 # Fewer validation samples than this cannot tell one evaluation from another: their 95% interval is 28 points wide.
 _FEW_SAMPLES = 50
 
@@ -47,6 +51,8 @@ class Plan:
     token_map: the kind of token map; never `auto`.
     token_map_reason: why `auto` chose it; None if the config names the kind.
     scales: one for each replica, see `Answer.scale`; empty if values are not standardised.
+    complement: see `tasks.strands.complements`; None if one strand is read.
+    class_weights: how much the loss of a sample of each class counts, for each replica; None: all alike.
   """
 
   config: ConfigDict
@@ -61,6 +67,8 @@ class Plan:
   token_map: str
   token_map_reason: str | None
   scales: list[dict[str, np.float32]]
+  complement: Int32[np.ndarray, " symbols"] | None
+  class_weights: Float32[np.ndarray, "replicas classes"] | None
 
   @property
   def splits(self) -> list[Split]:
@@ -78,6 +86,11 @@ class Plan:
     """The sizes of the model that is trained: its embedding table has only the rows that the task can reach."""
     return dataclasses.replace(self.model.config, vocab_size=len(self.sub_tables[0].rows))
 
+  @property
+  def averages_strands(self) -> bool:
+    """Whether outputs are the mean of those for both strands of DNA."""
+    return self.config.task.reverse_complement == "average"
+
 
 def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   """Reads the data and resolves the rest; raises UserError for anything that cannot run.
@@ -91,15 +104,10 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   if download:
     tasks.fetch(config.task.name, folder, config.task)
   task = tasks.get(config.task.name, folder, config.task)
+  strands = config.task.reverse_complement
+  complement = None if strands == "off" else complements(task, strands)
   model = resolve_model(config, task)
-  max_length = config.task.max_length
-  if max_length is None:
-    max_length = task.max_length or model.config.max_length
-  if not 3 <= max_length <= model.config.max_length:
-    raise UserError(
-      f"task.max_length = {max_length} is not from 3 to the {model.config.max_length} positions that the model has;"
-      " set --config.task.max_length"
-    )
+  max_length = _max_length(config, task, model)
   features = cached(
     place(config.cache_dir) / "features",
     task.files,
@@ -120,6 +128,7 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     raise UserError(
       f"train.batch_size = {config.train.batch_size} is larger than the training set of {num_train} samples; lower it"
     )
+  known = [_known_ids(task, features, split, model, complement) for split in splits]
   plan = Plan(
     config=config,
     task=task,
@@ -129,16 +138,30 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     seeds=seeds,
     parts=parts,
     sub_tables=[
-      _sub_table(config, kind, model.vocabulary, _known_ids(task, features, split, model), replica)
-      for replica, split in enumerate(splits)
+      _sub_table(config, kind, model.vocabulary, ids, replica) for replica, ids in enumerate(known)
     ],
     model=model,
     token_map=kind,
     token_map_reason=reason,
     scales=[_scale(task, features, split) if config.task.standardise else {} for split in splits],
+    complement=complement,
+    class_weights=class_weights(config.train.class_weights, task, features.targets, splits),
   )
   _warn(plan)
   return plan
+
+
+def _max_length(config: ConfigDict, task: Task, model: Model) -> int:
+  """Returns the longest input in tokens; raises UserError if the model cannot take it."""
+  max_length = config.task.max_length
+  if max_length is None:
+    max_length = task.max_length or model.config.max_length
+  if not 3 <= max_length <= model.config.max_length:
+    raise UserError(
+      f"task.max_length = {max_length} is not from 3 to the {model.config.max_length} positions that the model has;"
+      " set --config.task.max_length"
+    )
+  return max_length
 
 
 def check_training(config: ConfigDict) -> None:
@@ -201,6 +224,7 @@ def _check(config: ConfigDict) -> None:
       "eval.select": ("best", "last"),
       "token_map.kind": ("auto", *KINDS),
       "train.parameters": PARAMETERS,
+      "task.reverse_complement": STRANDS,
     },
   )
 
@@ -233,12 +257,20 @@ def _warn(plan: Plan) -> None:
     )
 
 
-def _known_ids(task: Task, features: Features, split: Split, model: Model) -> np.ndarray:
+def _known_ids(
+  task: Task,
+  features: Features,
+  split: Split,
+  model: Model,
+  complement: np.ndarray | None,
+) -> np.ndarray:
   """Returns the token id of each symbol: the unknown token's for symbols of an open alphabet that training lacks."""
   if task.alphabet is None or not task.alphabet.is_open:
     return features.symbol_ids
   seen = np.bincount(features.symbols[split["train"]].ravel(), minlength=len(features.symbol_ids))
   known = seen > 0
+  if complement is not None:  # training reads both strands
+    known |= known[complement]
   known[:NUM_SPECIAL] = True
   for part, samples in split.items():
     symbols = features.symbols[samples]

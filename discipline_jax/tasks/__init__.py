@@ -15,7 +15,14 @@ from discipline_jax.tasks import custom, dna, glue, music, own_table, planted, p
 from discipline_jax.tasks.base import Task
 
 # The options that every task takes.
-_COMMON = ("name", "train_fraction", "max_length", "standardise", "group_identity")
+_COMMON = (
+  "name",
+  "train_fraction",
+  "max_length",
+  "standardise",
+  "group_identity",
+  "reverse_complement",
+)
 
 
 @dataclasses.dataclass(frozen=True)

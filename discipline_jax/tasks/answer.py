@@ -225,6 +225,17 @@ class Answer(abc.ABC):
   def rows(self, outputs: np.ndarray, layout: Layout) -> Iterator[list[list[Any]]]:
     """Yields for each sample the lines that `predict` writes, each with a value for every one of `columns`."""
 
+  def combined(
+    self, outputs: Float[np.ndarray, "replicas samples ..."]
+  ) -> tuple[np.ndarray, Float[np.ndarray, " samples"]] | None:
+    """Returns the outputs of several replicas together, and how far these are apart for each sample.
+
+    `rows` makes the mean of their probabilities or values of the first; the second is the standard deviation of what is
+    predicted. None if the kind of answer has no such mean.
+    """
+    del outputs
+    return None
+
   @abc.abstractmethod
   def describe(self, targets: Targets) -> dict[str, str]:
     """Returns what a plan says of the labels: a name and a line."""

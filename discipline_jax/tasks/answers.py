@@ -141,6 +141,14 @@ class Class(Answer):
     for number, row in zip(outputs.argmax(-1), probabilities, strict=True):
       yield [[self.labels[number], *map(float, row)]]
 
+  def combined(
+    self, outputs: Float[np.ndarray, "replicas samples classes"]
+  ) -> tuple[np.ndarray, Float[np.ndarray, " samples"]]:
+    logs = outputs - np.logaddexp.reduce(outputs, axis=-1, keepdims=True)
+    together = np.logaddexp.reduce(logs, axis=0) - np.float32(math.log(len(logs)))
+    chosen = together.argmax(-1)[None, :, None]
+    return together, np.exp(np.take_along_axis(logs, chosen, axis=-1))[..., 0].std(0, ddof=1)
+
   def describe(self, targets: Targets) -> dict[str, str]:
     counts = np.bincount(targets["labels"], minlength=len(self.labels))
     return {"classes": ", ".join(map("{} {}".format, self.labels, counts))}
@@ -251,6 +259,11 @@ class Value(Answer):
     del layout
     for value in outputs[:, 0]:
       yield [[float(value)]]
+
+  def combined(
+    self, outputs: Float[np.ndarray, "replicas samples 1"]
+  ) -> tuple[np.ndarray, Float[np.ndarray, " samples"]]:
+    return outputs.mean(0), outputs[..., 0].std(0, ddof=1)
 
   def describe(self, targets: Targets) -> dict[str, str]:
     low, middle, high = np.quantile(targets["labels"], [0, 0.5, 1])

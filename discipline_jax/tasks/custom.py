@@ -16,6 +16,7 @@ from discipline_jax.tasks.class_names import class_key, class_name, class_names
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import Format, Sample, read_parts
 from discipline_jax.tasks.readers.tables import Row, json_text
+from discipline_jax.tasks.strands import both_strands
 from discipline_jax.tasks.symbols import (
   Spelling,
   joined_words,
@@ -57,6 +58,8 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     {part: [label for _, _, label in rows] for part, rows in parts.items()}, metric, path
   )
   given = allowed if allowed is not None and form.symbols != "kmers" else set(counts)
+  if form.reverse_complement != "off":
+    given = both_strands(given)
   symbols = Alphabet(tuple(sort_labels(given)), is_open=True)
   groups = _numbered_groups(row for rows in parts.values() for row, _, _ in rows)
   examples = {

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -14,8 +14,8 @@ from discipline_jax.files.places import place
 from discipline_jax.tasks.answers import KINDS
 from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.readers.fasta import HeaderForm
-from discipline_jax.tasks.readers.lines import keep_valid
-from discipline_jax.tasks.readers.tables import Row, json_text, read_table
+from discipline_jax.tasks.readers.lines import each_valid, keep_valid
+from discipline_jax.tasks.readers.tables import Row, each_row, json_text, read_table
 from discipline_jax.tasks.symbols import CASES, SYMBOLS, Spelling, check_known, letters_with_blanks
 
 _ALIASES = {
@@ -50,6 +50,7 @@ class Format:
   label_separator: str | None = None
   label_pattern: str | None = None
   group_column: str | None = None
+  reverse_complement: str = "off"
 
   @property
   def spelling(self) -> Spelling:
@@ -201,14 +202,14 @@ def _check_fields(form: Format, files: Mapping[str, pathlib.Path], path: str) ->
     )
 
 
-def read_unlabelled_rows(
+def unlabelled_rows(
   path: pathlib.Path,
   form: Format,
   *,
   extra_columns: Sequence[str] = (),
   check: Callable[[Row, Sequence[str]], Sequence[str]] | None = None,
-) -> list[tuple[Row, Sequence[str]]]:
-  """Reads the rows of a table with their symbols, but without labels.
+) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
+  """Returns a function that reads a table anew, and yields its rows with their symbols, but without labels.
 
   Args:
     path: a table.
@@ -217,17 +218,20 @@ def read_unlabelled_rows(
     check: returns the symbols of a row as they are to be used, or raises UserError if they are invalid.
 
   Raises:
-    UserError: an invalid row, with file and line.
+    UserError: an invalid row, with file and line; the function raises it, too.
   """
-  table = read_table(path, form.sequence_column, None, None, extra_columns=extra_columns)
-  rows = [row for row in table if isinstance(row, Row)]
+
+  def table() -> Iterator[Row | UserError]:
+    return each_row(path, [form.sequence_column, None, None, *extra_columns])
+
+  rows = (row for row in table() if isinstance(row, Row))
   spelling = _with_blanks(form.spelling, rows, str(path))
 
   def read(row: Row) -> tuple[Row, Sequence[str]]:
     own = spelling.split(row.sequence, row.place)
     return row, own if check is None else check(row, own)
 
-  return keep_valid(table, read, form.skip_invalid, path)
+  return lambda: each_valid(table(), read, form.skip_invalid, path)
 
 
 def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:

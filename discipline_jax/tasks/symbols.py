@@ -247,10 +247,30 @@ def check_known(
     total += len(symbols)
     first = first or (place if others else None)
     unknown.update(others)
+  judge_unknown(unknown, total, first, known, remedies)
+
+
+def judge_unknown(
+  unknown: collections.Counter[str],
+  total: int,
+  place: str | None,
+  known: Collection[str],
+  remedies: Mapping[str, str],
+  what: str = "do not occur in training",
+) -> None:
+  """Raises UserError or warns as `check_known` does, if the symbols are counted already.
+
+  Args:
+    unknown: how often each unknown symbol occurs.
+    total: number of all symbols, known and unknown.
+    place: the first place of an unknown one.
+    known, remedies: see `check_known`.
+    what: what is wrong with them.
+  """
   reason = _case_reason(unknown, known, remedies)
   shown = " ".join(symbol for symbol, _ in unknown.most_common(20))
   message = (
-    f"{unknown.total()} of {total} symbols do not occur in training ({shown[:60]}), {first};"
+    f"{unknown.total()} of {total} symbols {what} ({shown[:60]}), {place};"
     f" {reason or remedies['other']}"
   )
   if 2 * unknown.total() > total:

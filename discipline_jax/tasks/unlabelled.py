@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from absl import logging
@@ -13,9 +13,9 @@ from discipline_jax.letters import upper
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.own_table import read_unlabelled_rows, task_format
-from discipline_jax.tasks.readers.lines import keep_valid
-from discipline_jax.tasks.readers.tables import Row, read_table
+from discipline_jax.tasks.own_table import task_format, unlabelled_rows
+from discipline_jax.tasks.readers.lines import each_valid
+from discipline_jax.tasks.readers.tables import Row, each_row
 from discipline_jax.tasks.symbols import check_known
 
 _SHOWN = 10  # unknown symbols that are named
@@ -38,20 +38,46 @@ def read_unlabelled(
 ) -> tuple[list[Row], list[Example]]:
   """Returns the rows of a table, with the values of the columns to keep as `extra`, and their samples.
 
+  For the arguments and errors see `each_unlabelled`.
+
+  Raises:
+    UserError: also if most symbols do not occur in training.
+  """
+  samples = list(each_unlabelled(path, task, options, trained=trained, pairs=pairs, keep=keep)())
+  rows, alphabet = [row for row, _ in samples], task.alphabet
+  if alphabet is None:
+    return rows, [Example(own[0], None, own[1] if pairs else None) for _, own in samples]
+  if alphabet.is_open:
+    _check_unseen([(row.place, own) for row, own in samples], set(alphabet.symbols))
+  sequences = encode([own for _, own in samples], alphabet)
+  return rows, [Example(sequence, None) for sequence in sequences]
+
+
+def each_unlabelled(
+  path: pathlib.Path,
+  task: Task,
+  options: ConfigDict,
+  *,
+  trained: ConfigDict | None,
+  pairs: bool,
+  keep: Sequence[str] = (),
+) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
+  """Returns a function that reads a table anew and yields its rows, each with its symbols or its one or two texts.
+
   Args:
-    path: a table, see `readers.tables.read_table`.
+    path: a table, see `readers.tables.each_row`.
     task: the task that a model was trained on.
     options: `task` of a config: column names and `skip_invalid` are taken from it. Letters are read as capitals if its
       `case` or the run's is `upper`.
     trained: `task` of the run's config, if it says how sequences are written; None if the task has no such options.
     pairs: whether a sample is two texts, in two columns.
-    keep: names of columns to keep.
+    keep: names of columns to keep, whose values are the row's `extra`.
 
   Raises:
-    UserError: a table that the task cannot read, with file and line; or most symbols do not occur in training.
+    UserError: a table that the task cannot read, with file and line; the function raises it, too.
   """
   if task.alphabet is None:
-    return _read_texts(path, options, pairs, keep)
+    return _each_text(path, options, pairs, keep)
   form = task_format(options)
   form.check()
   if trained is None:
@@ -59,13 +85,8 @@ def read_unlabelled(
   else:
     case = "upper" if "upper" in (trained.case, options.case) else "as_is"
     form = dataclasses.replace(form, symbols=trained.symbols, k=trained.k, case=case)
-  alphabet = task.alphabet
-  check = None if alphabet.is_open else partial(_known, alphabet)
-  rows = read_unlabelled_rows(path, form, extra_columns=keep, check=check)
-  if alphabet.is_open:
-    _check_unseen([(row.place, own) for row, own in rows], set(alphabet.symbols))
-  sequences = encode([own for _, own in rows], alphabet)
-  return [row for row, _ in rows], [Example(sequence, None) for sequence in sequences]
+  check = None if task.alphabet.is_open else partial(_known, task.alphabet)
+  return unlabelled_rows(path, form, extra_columns=keep, check=check)
 
 
 def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) -> None:
@@ -90,31 +111,32 @@ def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) ->
     )
 
 
-def _read_texts(
+def _each_text(
   path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[str]
-) -> tuple[list[Row], list[Example]]:
+) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
   columns = options.sequence_column.split(",")
   if len(columns) != 1 + pairs:
     wanted = "two columns with a comma between them" if pairs else "one column of texts"
     raise UserError(
       f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
     )
-  # Quotes in a .tsv are part of the text, as they are in GLUE's files.
-  rows = read_table(
-    path, columns[0], None, None, extra_columns=[*columns[1:], *keep], tsv_quotes=False
-  )
-  samples = keep_valid(rows, partial(_text_example, pairs), options.skip_invalid, path)
-  return [row for row, _ in samples], [example for _, example in samples]
+  names = [columns[0], None, None, *columns[1:], *keep]
+
+  def each() -> Iterator[tuple[Row, Sequence[str]]]:
+    # Quotes in a .tsv are part of the text, as they are in GLUE's files.
+    rows = each_row(path, names, tsv_quotes=False)
+    return each_valid(rows, partial(_texts, pairs), options.skip_invalid, path)
+
+  return each
 
 
-def _text_example(pairs: bool, row: Row) -> tuple[Row, Example]:
-  """Returns a row with only the columns to keep, and the sample of its one or two texts."""
+def _texts(pairs: bool, row: Row) -> tuple[Row, Sequence[str]]:
+  """Returns a row with only the columns to keep, and its one or two texts."""
   texts = (row.sequence, *row.extra[:pairs])
   for text in texts:
     if not isinstance(text, str):
       raise UserError(f"{str(text)[:40]!r} is not a text, {row.place}; correct the line")
-  kept = dataclasses.replace(row, extra=row.extra[pairs:])
-  return kept, Example(texts[0], None, texts[1] if pairs else None)
+  return dataclasses.replace(row, extra=row.extra[pairs:]), texts
 
 
 def _known(alphabet: Alphabet, row: Row, symbols: Sequence[str]) -> Sequence[str]:

@@ -110,8 +110,21 @@ def round_up(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " samp
 
 
 def bucket_lengths(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, " buckets"]:
-  """Returns the buckets of `round_up`, which are found by dynamic programming over the lengths that occur."""
+  """Returns the buckets of `round_up`."""
   values, counts = np.unique(lengths, return_counts=True)
+  return buckets(values, counts)
+
+
+def buckets(
+  values: Int[np.ndarray, " lengths"], counts: Int[np.ndarray, " lengths"], worth: int = _WORTH
+) -> Int32[np.ndarray, " buckets"]:
+  """Returns the buckets of `round_up`, which are found by dynamic programming over the lengths that occur.
+
+  Args:
+    values: the lengths, in rising order.
+    counts: how many samples have each.
+    worth: number of positions that a further bucket must save.
+  """
   below = np.concatenate([[0], np.cumsum(counts)])
   # cost[i]: positions, padding included, of all samples up to length values[i], if that is the last bucket so far.
   cost = below[1:] * values
@@ -119,7 +132,7 @@ def bucket_lengths(lengths: Int32[np.ndarray, " samples"]) -> Int32[np.ndarray, 
   while cost[-1] * (1 - _PADDING) > (values * counts).sum():
     added = (below[None, 1:] - below[1:, None]) * values[None, :] + cost[:, None]
     added = np.where(np.tri(len(values), k=-1, dtype=bool).T, added, np.iinfo(np.int64).max)
-    if cost[-1] - added[:, -1].min() < _WORTH:
+    if cost[-1] - added[:, -1].min() < worth:
       break
     before.append(added.argmin(0))
     cost = np.minimum(added.min(0), cost)

@@ -1,7 +1,7 @@
 """Reads lines of text files, and leaves out invalid samples if that is wanted."""
 
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from absl import logging
@@ -35,7 +35,17 @@ def keep_valid(
   skip_invalid: bool,
   path: pathlib.Path,
 ) -> list[Sample]:
-  """Reads records into samples, in order.
+  """Reads records into samples, in order; see `each_valid`."""
+  return list(each_valid(records, read, skip_invalid, path))
+
+
+def each_valid(
+  records: Iterable[Record | UserError],
+  read: Callable[[Record], Sample],
+  skip_invalid: bool,
+  path: pathlib.Path,
+) -> Iterator[Sample]:
+  """Yields the samples that records are read into, in order.
 
   Args:
     records: the records, or a UserError in the place of each that could not be read.
@@ -44,20 +54,23 @@ def keep_valid(
     path: the file, for messages.
 
   Raises:
-    UserError: an invalid record, or no valid one at all.
+    UserError: an invalid record, or at the end if there was no valid one at all.
   """
-  samples, errors = [], []
+  first: UserError | None = None
+  number = valid = 0
   for record in records:
     try:
       if isinstance(record, UserError):
         raise record
-      samples.append(read(record))
+      sample = read(record)
     except UserError as error:
       if not skip_invalid:
         raise
-      errors.append(error)
-  if errors:
-    logging.warning("%d samples of %s are left out; the first: %s", len(errors), path, errors[0])
-  if not samples:
+      first, number = first or error, number + 1
+    else:
+      valid += 1
+      yield sample
+  if number:
+    logging.warning("%d samples of %s are left out; the first: %s", number, path, first)
+  if not valid:
     raise UserError(f"no valid sample, {path}; unset task.skip_invalid to see why")
-  return samples

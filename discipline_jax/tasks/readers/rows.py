@@ -12,7 +12,7 @@ _FIELDS = (  # what names a column, in the order of `find_columns`
   "task.sequence_column",
   "task.label_column",
   "task.splits",
-  "predict.keep_columns (or task.sequence_column, for the second of a pair)",
+  "predict.keep_columns, or with mode=embed embed.keep_columns (or task.sequence_column, for the second of a pair)",
 )
 
 

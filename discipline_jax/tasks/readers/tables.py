@@ -28,7 +28,19 @@ def read_table(
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
 ) -> list[Row | UserError]:
-  """Reads all rows of a table; a row that cannot be read is returned as its error.
+  """Reads all rows of a table; see `each_row`."""
+  columns = [sequence_column, label_column, split_column, *extra_columns]
+  return list(each_row(path, columns, tsv_quotes=tsv_quotes, header_form=header_form))
+
+
+def each_row(
+  path: pathlib.Path,
+  columns: Sequence[str | None],
+  *,
+  tsv_quotes: bool = True,
+  header_form: HeaderForm = BY_WORDS,
+) -> Iterator[Row | UserError]:
+  """Yields the rows of a table as they are read; a row that cannot be read is yielded as its error.
 
   A FASTA file has no column names. Its headers are `>name label split`, or `>name label` or `>name split` if only one
   of the two columns is asked for. Its extra columns are `name`, the first word of a header, and `header`, all of it.
@@ -38,10 +50,8 @@ def read_table(
   Args:
     path: the file. Its suffix gives the format: .csv, .tsv, .jsonl, .fa, .faa, .fasta or .fna, each also with .gz or
       .xz after it.
-    sequence_column: the name of the column with the sequences.
-    label_column: the name of the column with the labels; None: read no labels.
-    split_column: the name of the column with the splits; None: read no splits.
-    extra_columns: the names of further columns to read, such as the second text of a pair.
+    columns: the names of the columns with the sequences, the labels and the splits (None: read none), and of further
+      ones to read, such as the second text of a pair.
     tsv_quotes: True: quotes in a .tsv file quote, as in a .csv file; False: they are ordinary characters.
     header_form: where a FASTA header has the label and the split.
 
@@ -49,27 +59,29 @@ def read_table(
     UserError: the whole file is unusable: its name, packing, encoding, quotes or header is wrong, or it has no rows.
   """
   kind = kind_of(path)
-  columns = [sequence_column, label_column, split_column, *extra_columns]
   content = _split_at_returns(lines(path, _REMEDY))
   if header_form != BY_WORDS and kind not in _FASTA:
     raise UserError(
       f"task.label_separator and task.label_pattern are for the headers of FASTA, {path}; unset them"
     )
   if kind == ".csv":
-    rows = list(read_delimited(content, path, columns, ","))
+    rows: Iterator[Row | UserError] = read_delimited(content, path, columns, ",")
   elif kind == ".tsv":
-    rows = list(read_delimited(content, path, columns, "\t", quotes=tsv_quotes))
+    rows = read_delimited(content, path, columns, "\t", quotes=tsv_quotes)
   elif kind == ".jsonl":
-    rows = list(_read_json(content, path, columns))
+    rows = _read_json(content, path, columns)
   elif kind in _FASTA:
-    rows = list(_read_fasta(content, path, columns, header_form))
+    rows = _read_fasta(content, path, columns, header_form)
   else:
     raise UserError(
       f"the suffix of {path.name!r} is none of .csv, .tsv, .jsonl, {', '.join(_FASTA)}, {path}; {_REMEDY}"
     )
-  if not rows:
+  is_empty = True
+  for row in rows:
+    is_empty = False
+    yield row
+  if is_empty:
     raise UserError(f"the table has no rows, {path}; {_REMEDY}")
-  return rows
 
 
 def _split_at_returns(lines: Iterable[str]) -> Iterator[str]:

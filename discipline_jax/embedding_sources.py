@@ -1,0 +1,220 @@
+"""Finds the model whose hidden states are wanted: a checkpoint, or the model of a finished fine-tuning."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Collection
+from functools import partial
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from discipline_jax import tasks
+from discipline_jax.errors import UserError
+from discipline_jax.models.config import ModelConfig
+from discipline_jax.models.heads import Classifier, Head, TokenClassifier
+from discipline_jax.models.initialise import initial_params
+from discipline_jax.models.weights import open_weights
+from discipline_jax.programs.embedding import Network
+from discipline_jax.programs.finetuning_plan import token_map
+from discipline_jax.programs.model import Model, resolve_model
+from discipline_jax.runs.check_inputs import check_model
+from discipline_jax.runs.saved import Saved, read_model
+from discipline_jax.tasks.answers import Class
+from discipline_jax.tasks.base import Task
+from discipline_jax.tasks.examples import Alphabet
+from discipline_jax.tasks.features import CLS, NUM_SPECIAL, SEP
+from discipline_jax.tasks.streamed import Inputs, symbol_inputs, text_inputs
+
+_TASK = pathlib.PurePath("model", "task.json")  # in the workdir of a finished fine-tuning
+# How inputs are made, the function that reads the weights, and the symbols that training saw.
+_OfRun = tuple[Inputs, Callable[[], dict], Collection[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """A model, and how it reads a table.
+
+  Attributes:
+    name: a few words for messages.
+    task: has the alphabet, or None if the table has texts.
+    trained: `task` of the config that says how sequences are written; None if the task has no such options.
+    pairs: whether a sample is two texts.
+    inputs: how the model's inputs are made of the table.
+    network: the encoder.
+    known: the symbols that training saw; empty if that is not known.
+    what_is_unknown: what is wrong with symbols that the model does not know.
+  """
+
+  name: str
+  task: Task
+  trained: ConfigDict | None
+  pairs: bool
+  inputs: Inputs
+  network: Network
+  known: Collection[str] = ()
+  what_is_unknown: str = "are no tokens of the model"
+
+
+def find_source(config: ConfigDict, workdir: pathlib.Path) -> Source:
+  """Returns the model of `model.checkpoint`, or that of the finished fine-tuning in `workdir`.
+
+  Args:
+    config: see `embed`. Its `model.checkpoint` may be the workdir of a finished fine-tuning, too.
+    workdir: only looked at if it is the workdir of a finished fine-tuning.
+
+  Raises:
+    UserError: no such model, or two of them.
+  """
+  checkpoint = config.model.checkpoint
+  if (workdir / _TASK).is_file():
+    if checkpoint is not None:
+      raise UserError(
+        f"the run in {workdir} and model.checkpoint = {checkpoint!r} are two models; set --config.model.checkpoint=None"
+        " for the run, or give another --workdir"
+      )
+    return _of_run(workdir)
+  if checkpoint is None:
+    raise UserError(
+      f"no finished fine-tuning in {workdir}, and model.checkpoint is unset; give the --workdir of one, or set"
+      " --config.model.checkpoint"
+    )
+  run = pathlib.Path(checkpoint).expanduser()
+  return _of_run(run) if (run / _TASK).is_file() else _of_checkpoint(config)
+
+
+def _of_run(workdir: pathlib.Path) -> Source:
+  """Returns the replica of a run that is best on validation."""
+  saved = read_model(workdir)
+  is_text = saved.task.alphabet is None
+  check_model(saved, workdir, weights=is_text)
+  model = resolve_model(saved.config, saved.task)
+  if not isinstance(model.config, ModelConfig):
+    raise UserError(
+      f"the run in {workdir} is of a {model.config.model_type}, which has no hidden states of tokens; give another"
+    )
+  inputs, params, known = _texts_of_run(saved, model) if is_text else _symbols_of_run(saved)
+  return Source(
+    f"{saved.describe(saved.best)} of {workdir}",
+    saved.task,
+    saved.config.task if tasks.takes(saved.task.name, "symbols") else None,
+    saved.inputs.pairs,
+    inputs,
+    Network(model.config, saved.task.answer.head, model.dtype, params),
+    known,
+    "do not occur in training",
+  )
+
+
+def _texts_of_run(saved: Saved, model: Model) -> _OfRun:
+  """Returns `_OfRun` for texts, with the whole embedding table."""
+  # Some token maps depend on which tokens occurred in the run.
+  rows = token_map(
+    saved.config, saved.result["token_map"], model.vocabulary, saved.inputs.symbol_ids, saved.best
+  )
+  inputs = text_inputs(model.vocabulary, rows, saved.inputs.max_length)
+  return inputs, partial(saved.whole_params, saved.best, model.checkpoint, model.config), ()
+
+
+def _symbols_of_run(saved: Saved) -> _OfRun:
+  """Returns `_OfRun` for sequences of symbols, with only their rows of the embedding table."""
+  alphabet = saved.task.alphabet
+  assert alphabet is not None
+  params, _, lookup = saved.weights(saved.inputs.seeds[saved.best])
+  places = lookup.tolist()
+  rows = dict(zip(alphabet.symbols, places[NUM_SPECIAL:], strict=False))
+  rows |= {alias: rows[symbol] for alias, symbol in alphabet.aliases.items()}
+  # Of an open alphabet, the last number is that of all symbols that training did not see.
+  unknown = places[-1] if alphabet.is_open else -1
+  known = {symbol for symbol, row in rows.items() if row != unknown}
+  inputs = symbol_inputs(
+    lambda symbol: rows.get(symbol, unknown),
+    (places[CLS], places[SEP]) if saved.task.add_special_tokens else None,
+    saved.inputs.max_length,
+    known.__contains__,
+  )
+  return inputs, lambda: params, known
+
+
+def _of_checkpoint(config: ConfigDict) -> Source:
+  """Returns the model of `model.checkpoint`, whose tokens keep their own rows, if no other token map is wanted.
+
+  A symbol has the token that the model's tokenizer makes of it, and the model's unknown token if it makes none or
+  several. So the vector of a row does not depend on the other rows of the table.
+  """
+  is_own = config.task.name == "custom"
+  # A table without labels asks for no answer, and its symbols are not known yet.
+  task = (
+    Task("custom", Alphabet((), is_open=True), Class(()), None, read=dict)
+    if is_own
+    else tasks.get(config.task.name, tasks.data_directory(config))
+  )
+  model = resolve_model(config, task)
+  assert isinstance(model.config, ModelConfig)  # there is a checkpoint
+  most, max_length = model.config.max_length, config.task.max_length
+  if max_length is not None and not 3 <= max_length <= most:
+    raise UserError(
+      f"task.max_length = {max_length} is not from 3 to the {most} positions that the model has;"
+      " set --config.task.max_length"
+    )
+  max_length = most if max_length is None else max_length
+  kind = "identity" if config.token_map.kind == "auto" else config.token_map.kind
+  if kind in ("frequent", "unused"):
+    raise UserError(
+      f"token_map.kind = {kind!r} goes by the symbols that occur, so that vectors of two tables could not be compared;"
+      " set --config.token_map.kind to another kind"
+    )
+  rows = token_map(config, kind, model.vocabulary, np.zeros(NUM_SPECIAL, np.int32), 0)
+  head = _head(config.embed.pooling, model)
+  read = partial(
+    initial_params,
+    config.model.init,
+    model.config,
+    head,
+    model.checkpoint,
+    config.seed,
+    pretrained_layers=config.model.pretrained_layers,
+  )
+  return Source(
+    f"{config.model.checkpoint} ({model.config.summary}, {config.model.init}, token map {kind})",
+    task,
+    config.task if is_own else None,
+    task.alphabet is None and "," in config.task.sequence_column,
+    text_inputs(model.vocabulary, rows, max_length)
+    if task.alphabet is None
+    else _symbols_of_checkpoint(model, task.alphabet, rows, max_length),
+    Network(model.config, head, model.dtype, read),
+  )
+
+
+def _symbols_of_checkpoint(
+  model: Model, alphabet: Alphabet, rows: np.ndarray, max_length: int
+) -> Inputs:
+  vocabulary = model.vocabulary
+  given = dict(zip(alphabet.symbols, alphabet.ids or (), strict=False))
+
+  @functools.cache
+  def id_of(symbol: str) -> int:
+    symbol = alphabet.aliases.get(symbol, symbol)
+    return given[symbol] if given else vocabulary.symbol_id(symbol)
+
+  return symbol_inputs(
+    lambda symbol: int(rows[id_of(symbol)]),
+    (int(rows[vocabulary.cls_id]), int(rows[vocabulary.sep_id])),
+    max_length,
+    lambda symbol: id_of(symbol) != vocabulary.unk_id,
+  )
+
+
+def _head(pooling: str, model: Model) -> Head:
+  """Returns a head that has a pooler only if it is read; raises UserError if the checkpoint lacks it then."""
+  if pooling != "pooled":
+    return TokenClassifier(1)
+  assert isinstance(model.config, ModelConfig)
+  assert model.checkpoint is not None
+  reads_pooler = model.config.has_pooler and model.config.model_type != "roberta"
+  if reads_pooler and not any("pooler." in name for name in open_weights(model.checkpoint)):
+    raise UserError(
+      f"embed.pooling = 'pooled', but the checkpoint has no pooler, {model.checkpoint}; set --config.embed.pooling=mean"
+    )
+  return Classifier(1)
