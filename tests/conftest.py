@@ -79,9 +79,12 @@ def shared() -> pathlib.Path:
 @pytest.fixture(scope="session")
 def _storage():
   pytest.importorskip("gcsfs")
+  import fsspec.config
+
   from tests.storage import serving
 
   with serving() as storage, pytest.MonkeyPatch.context() as patch:
+    patch.setitem(fsspec.config.conf, "gcs", {"token": "anon"})  # it has read the variables already
     for name, value in storage.environment.items():
       patch.setenv(name, value)
     yield storage
