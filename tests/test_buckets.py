@@ -124,6 +124,7 @@ def test_storage_that_stays_gone(storage, uninterrupted, cache):
   check_same(storage, "r", uninterrupted[0])
 
 
+@pytest.mark.slow
 def test_a_pre_training_and_a_fine_tuning_from_it(storage, tmp_path, cache, monkeypatch):
   """Corpus and compiled programs are kept in the bucket, too."""
   arguments = ["main", f"--config={PRETRAIN}", "--config.train.steps=12"]
