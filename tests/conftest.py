@@ -1,5 +1,6 @@
 """Sets up the tests: eight virtual CPU devices, checked types and shapes, no silent broadcasting, the real files."""
 
+import importlib.util
 import os
 import pathlib
 import signal
@@ -78,10 +79,14 @@ def shared() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def _storage():
-  pytest.importorskip("gcsfs")
+  if importlib.util.find_spec("gcsfs") is None:  # not imported, as the package sets it up first
+    pytest.skip("no gcsfs; pip install -e '.[gcs]'")
+  import fsspec.config
+
   from tests.storage import serving
 
   with serving() as storage, pytest.MonkeyPatch.context() as patch:
+    patch.setitem(fsspec.config.conf, "gcs", {"token": "anon"})  # it has read the variables already
     for name, value in storage.environment.items():
       patch.setenv(name, value)
     yield storage

@@ -1,5 +1,6 @@
 """Tests whole runs in buckets, against a stand-in of the storage: they end with the bits of local ones."""
 
+import itertools
 import json
 import pathlib
 import signal
@@ -8,13 +9,15 @@ import time
 import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from discipline_jax import models
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
 from discipline_jax.main import main
+from discipline_jax.training.signals import Signals
 from tests.testdata.small_files import write_data, write_model, write_weights
-from tests.whole_runs import CONFIG, finish, one_device, start, start_config
+from tests.whole_runs import CONFIG, finish, one_device, start
 
 STUDY = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny_study.py'}"
 PRETRAIN = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
@@ -121,55 +124,39 @@ def test_storage_that_stays_gone(storage, uninterrupted, cache):
   check_same(storage, "r", uninterrupted[0])
 
 
-def test_a_pre_training_and_a_fine_tuning_from_it(storage, tmp_path, cache):
+@pytest.mark.slow
+def test_a_pre_training_and_a_fine_tuning_from_it(storage, tmp_path, cache, monkeypatch):
   """Corpus and compiled programs are kept in the bucket, too."""
-  arguments = [f"--config={PRETRAIN}", "--config.train.steps=12"]
-  kept = "--config.checkpoint.keep_steps=(0, 10)"
-  process = start_config(
-    PRETRAIN, "gs://bucket/p", *arguments[1:], kept, "--config.cache_dir=gs://bucket/cache"
-  )
-  wait_for(storage, process, "p/steps/0/config.json")
-  process.kill()
-  assert finish(process)[0] == -signal.SIGKILL
-  storage.buckets["bucket"].pop("p/steps/0/config.json")  # as if it had been killed a moment before
-  corpus = storage.names("cache/corpora/")
-  assert [one for one in corpus if one.endswith("/corpus.json")]
-  assert storage.names("cache/xla/")
+  arguments = ["main", f"--config={PRETRAIN}", "--config.train.steps=12"]
+  arguments.append("--config.checkpoint.keep_steps=(0, 10)")
+  there = ["--workdir=gs://bucket/p", "--config.cache_dir=gs://bucket/cache"]
+  calls = itertools.count(1)
+  compilation_cache.reset_cache()  # it would stay where the first program of this process was kept
   with one_device():
-    assert (
-      main(
-        [
-          "main",
-          *arguments,
-          kept,
-          "--workdir=gs://bucket/p",
-          "--config.cache_dir=gs://bucket/cache",
-        ]
-      )
-      == 0
-    )
-    assert main(["main", *arguments, kept, f"--workdir={tmp_path / 'p'}", cache]) == 0
-  assert storage.names("cache/corpora/") == corpus
-  for name in (
-    "0/model.safetensors",
-    "10/model.safetensors",
-    "12/model.safetensors",
-    "10/config.json",
-  ):
-    assert content(storage, f"p/steps/{name}") == (tmp_path / "p" / "steps" / name).read_bytes(), (
-      name
-    )
+    with monkeypatch.context() as patch:
+      patch.setattr(Signals, "received", lambda *_: signal.SIGTERM if next(calls) == 5 else 0)
+      assert main([*arguments, *there]) == 75
+    corpus = storage.names("cache/corpora/")
+    assert [one for one in corpus if one.endswith("/corpus.json")]
+    assert storage.names("cache/xla/")
+    # As if the first start had been killed while it kept step 0.
+    storage.buckets["bucket"].pop("p/steps/0/config.json")
+    assert main([*arguments, *there]) == 0
+    assert storage.names("cache/corpora/") == corpus
+    compilation_cache.reset_cache()
+    assert main([*arguments, f"--workdir={tmp_path / 'p'}", cache]) == 0
+    prepared = f"--config.corpus.path=gs://bucket/{pathlib.PurePath(corpus[0]).parent}"
+    assert main([*arguments, prepared, f"--workdir={tmp_path / 'q'}", cache]) == 0
+  ours, theirs = (json.loads((tmp_path / run / "result.json").read_text()) for run in "pq")
+  assert ours["validation"] == theirs["validation"]
+  for name in ("10/model.safetensors", "12/model.safetensors", "10/config.json"):
+    local = (tmp_path / "p" / "steps" / name).read_bytes()
+    assert content(storage, f"p/steps/{name}") == local, name
   weights = [
     np.asarray(models.load(f"{where}@10").embeddings.word_embeddings.weight[...])
     for where in ("gs://bucket/p", tmp_path / "p")
   ]
   np.testing.assert_array_equal(*weights)
-  prepared = pathlib.PurePath(corpus[0]).parent
-  further = ["main", *arguments, f"--config.corpus.path=gs://bucket/{prepared}"]
-  with one_device():
-    assert main([*further, f"--workdir={tmp_path / 'q'}", cache]) == 0
-  ours, theirs = (json.loads((tmp_path / run / "result.json").read_text()) for run in "pq")
-  assert ours["validation"] == theirs["validation"]
 
 
 def test_data_and_a_checkpoint(storage, tmp_path, cache, capsys):

@@ -5,6 +5,7 @@ know only local files, is copied first: see `copies`.
 """
 
 import importlib.util
+import logging
 import os
 import pathlib
 import re
@@ -44,6 +45,8 @@ def place(text: str | os.PathLike[str]) -> Path:
   os.environ.setdefault("EPATH_USE_TF", "false")  # one way, whether TensorFlow is there or not
   # It would ask over gRPC for the bucket's kind, for a minute where that is not let through.
   os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+  # It would log each error that it also raises, with a traceback.
+  logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
   import fsspec.config
 
   # A listing would otherwise be kept for as long as the process lives, and miss what others write.

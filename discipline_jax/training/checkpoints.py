@@ -1,6 +1,8 @@
 """Saves and restores checkpoints of a run with Orbax: asynchronous, each one whole or absent."""
 
 import errno
+import pathlib
+import re
 from logging import LogRecord, getLogger
 from typing import Any
 
@@ -8,6 +10,11 @@ from absl import logging
 
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files.places import Path, absolute
+
+# How tensorstore's errors begin that are those of the storage.
+_OF_STORAGE = re.compile(
+  "UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|PERMISSION_DENIED|UNAUTHENTICATED|INTERNAL|ABORTED"
+)
 
 
 class Checkpoints:
@@ -74,6 +81,13 @@ class Checkpoints:
     try:
       write()
     except (OSError, ValueError) as error:  # tensorstore reports a full disk as a ValueError
+      if not isinstance(self._directory, pathlib.Path):
+        if isinstance(error, ValueError) and not _OF_STORAGE.match(str(error)):
+          raise
+        raise RunFailed(
+          f"a checkpoint cannot be written ({_first_line(error)}), {self._directory}; run again to resume from the last"
+          " whole one"
+        ) from error
       full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
       if not full and "No space left" not in str(error) and "RESOURCE_EXHAUSTED" not in str(error):
         raise
