@@ -70,7 +70,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     raise UserError(
       f"Hugging Face's format has no {model.config.model_type}; use the run with --config.mode=predict"
     )
-  if model.config.is_decoder:
+  if model.config.is_decoder and isinstance(saved.task.answer.head, models.Classifier):
     raise UserError(
       "the model reads from left to right and answers at the last token, but transformers' classifier at the first; use"
       " the run with --config.mode=predict"
@@ -95,7 +95,13 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     has_segments=model_config.type_vocab_size > 1,
   )
   files["input_ids.json"] = json.dumps(inputs.ids, ensure_ascii=False) + "\n"
-  models.save(nnx.merge(graph, state), output, labels=saved.task.answer.labels, tokenizer=files)
+  models.save(
+    nnx.merge(graph, state),
+    output,
+    labels=saved.task.answer.labels,
+    problem_type=saved.task.answer.problem_type,
+    tokenizer=files,
+  )
   logging.info("%s", summary)
   print(summary)
 
@@ -147,7 +153,7 @@ def _of_symbols(saved: Saved, replica: int, model: Model, table: np.ndarray) -> 
     # Tasks with an alphabet of their own read letters in any case.
     is_upper=form.case == "upper" if has_options else kind == "characters",
     aliases=alphabet.aliases,
-    max_length=saved.inputs.max_length,
+    max_length=None if saved.inputs.pairs else saved.inputs.max_length,
     add_special_tokens=saved.task.add_special_tokens,
   )
   return _Inputs(whole, ids, special, tokenizer)

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import pathlib
+from collections.abc import Callable, Iterator
 
 import jax
 import numpy as np
@@ -20,14 +21,19 @@ from discipline_jax.programs.finetuning_plan import token_map
 from discipline_jax.programs.model import Model, resolve_model
 from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
-from discipline_jax.tasks.answer import Layout
+from discipline_jax.tasks.answer import Answer, Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
+from discipline_jax.tasks.positions import PositionAnswer
 from discipline_jax.tasks.readers.tables import json_text
 from discipline_jax.tasks.unlabelled import read_unlabelled
+from discipline_jax.tasks.windows import mean_over_windows
 from discipline_jax.training.samples import Batch, outputs_of
 from discipline_jax.training.sharding import mesh_of, platform_of, put, replicated, state_shardings
 from discipline_jax.training.update import make_eval_step
+
+# Of answers about positions: a line for each position, or one for each sequence.
+_FORMATS = ("long", "string")
 
 
 def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
@@ -53,7 +59,8 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = _files(config)
   has_symbols = tasks.takes(saved.task.name, "symbols")
-  keep = _kept_columns(config.predict.keep_columns, saved.task.answer.columns)
+  columns, lines_of = _form(saved.task.answer, config)
+  keep = _kept_columns(config.predict.keep_columns, columns)
   rows, examples = read_unlabelled(
     source,
     saved.task,
@@ -68,15 +75,31 @@ def predict(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     print(summary)
     return
   logging.info("%s", summary)
-  outputs, lengths = _outputs(saved, examples, replica, config)
-  answer, layout = saved.task.answer, Layout(lengths, int(saved.task.add_special_tokens))
+  outputs, layout = _outputs(saved, examples, replica, config)
   with whole_file(output, text=True) as file:
     writer = csv.writer(file)
-    writer.writerow(["line", *keep, *answer.columns])
-    for row, lines in zip(rows, answer.rows(outputs, layout), strict=True):
+    writer.writerow(["line", *keep, *columns])
+    for row, lines in zip(rows, lines_of(outputs, layout), strict=True):
       kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
       writer.writerows([*kept, *line] for line in lines)
   print(f"{summary}: {output}")
+
+
+def _form(answer: Answer, config: ConfigDict) -> tuple[list[str], Callable[..., Iterator]]:
+  """Returns the columns of predictions, and the function that makes the lines of each sample.
+
+  Raises:
+    UserError: `predict.format` is unknown, or not for this kind of answer.
+  """
+  command_line.one_of(config, {"predict.format": _FORMATS})
+  if config.predict.format == "long":
+    return answer.columns, answer.rows
+  if not isinstance(answer, PositionAnswer):
+    raise UserError(
+      f"predict.format = {config.predict.format!r} is for answers about each position, and this run's are of kind"
+      f" {answer.kind}, with a line for each row; set --config.predict.format=long"
+    )
+  return list(answer.text_columns), answer.texts
 
 
 def _kept_columns(names: str | None, own: list[str]) -> list[str]:
@@ -116,8 +139,11 @@ def _files(config: ConfigDict) -> tuple[pathlib.Path, pathlib.Path]:
 
 def _outputs(
   saved: Saved, examples: list[Example], replica: int, config: ConfigDict
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the model's outputs [samples, ...], and the length of each sample in tokens."""
+) -> tuple[np.ndarray, Layout]:
+  """Returns the model's outputs, one row [...] for each sample or window, and where their symbols stand.
+
+  If there is one answer for a whole sequence, the outputs of its windows are averaged.
+  """
   task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
   model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
@@ -132,16 +158,19 @@ def _outputs(
   whole = replicated(mesh)
   samples, lookups = place_samples(mesh, features), put(lookup[None], whole)
   seeds = put(np.array([saved.inputs.seeds[replica]], np.int32), whole)
-  with progress.bar(total=len(examples), unit="row", disable=None) as bar:
+  with progress.bar(total=len(lengths), unit="row", disable=None) as bar:
     outputs = compute_outputs(
       lambda rows, length: eval_step(params, samples, Batch(rows, lookups, seeds), length),
       mesh,
-      np.arange(len(examples), dtype=np.int32)[None],
+      np.arange(len(lengths), dtype=np.int32)[None],
       lengths,
       config.eval.batch_size,
       progress=bar.update,
     )
-  return outputs[0], features.lengths
+  layout = Layout(features.lengths, int(task.add_special_tokens), features.windows)
+  if features.windows is None or task.answer.of_positions:
+    return outputs[0], layout
+  return mean_over_windows(outputs[0], features.windows.owners), layout
 
 
 def _padded(features: Features, saved: Saved) -> tuple[Features, np.ndarray]:

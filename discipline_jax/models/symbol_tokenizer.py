@@ -34,7 +34,7 @@ def symbol_tokenizer(
   k: int,
   is_upper: bool,
   aliases: Mapping[str, str],
-  max_length: int,
+  max_length: int | None,
   add_special_tokens: bool,
 ) -> Tokenizer:
   """Makes a tokenizer of sequences of symbols; everything else becomes the unknown token.
@@ -51,7 +51,8 @@ def symbol_tokenizer(
     k: the letters of a k-mer.
     is_upper: whether small letters of ASCII become capitals first.
     aliases: other spellings of single letters, each with the letter that it is read as.
-    max_length: largest number of tokens, special ones included; the end of a longer sequence is cut off.
+    max_length: largest number of tokens, special ones included; the end of a longer sequence is cut off. None:
+      sequences come in pairs, which are cut together by who calls the tokenizer.
     add_special_tokens: whether a sequence gets the special token cls before and sep after it.
   """
   unknown = special["unk"]
@@ -74,12 +75,18 @@ def symbol_tokenizer(
     "kmers": f"{_LETTER}{{{k}}}",
     "smiles": rf"(?:{SMILES}|[\[\]])",
   }.get(kind, f"{_LETTER}+")
-  room = max_length - 2 * add_special_tokens
-  tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-    [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
-  )
   cls, sep = special["cls"], special["sep"]
+  if max_length is None:
+    tokenizer.pre_tokenizer = _keep(unit)
+    pair = [cls, "$A", sep, "$B:1", f"{sep}:1"]
+  else:
+    room = max_length - 2 * add_special_tokens
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+      [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
+    )
+    pair = None
   tokenizer.post_processor = processors.TemplateProcessing(
+    pair=pair,
     single=[cls, "$A", sep] if add_special_tokens else ["$A"],
     special_tokens=[(token, ids[token]) for token in (cls, sep)],
   )

@@ -13,10 +13,11 @@ from discipline_jax.letters import upper
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.own_table import read_unlabelled_rows, task_format
+from discipline_jax.tasks.own_table import read_unlabelled_rows
 from discipline_jax.tasks.readers.lines import keep_valid
 from discipline_jax.tasks.readers.tables import Row, read_table
 from discipline_jax.tasks.symbols import check_known
+from discipline_jax.tasks.table_format import task_format
 
 _SHOWN = 10  # unknown symbols that are named
 _UNSEEN = {
@@ -52,6 +53,7 @@ def read_unlabelled(
   """
   if task.alphabet is None:
     return _read_texts(path, options, pairs, keep)
+  _columns(options, pairs, "sequences")
   form = task_format(options)
   form.check()
   if trained is None:
@@ -61,11 +63,16 @@ def read_unlabelled(
     form = dataclasses.replace(form, symbols=trained.symbols, k=trained.k, case=case)
   alphabet = task.alphabet
   check = None if alphabet.is_open else partial(_known, alphabet)
-  rows = read_unlabelled_rows(path, form, extra_columns=keep, check=check)
+  rows = read_unlabelled_rows(
+    path, form, extra_columns=keep, label_form=task.answer.form, check=check
+  )
   if alphabet.is_open:
     _check_unseen([(row.place, own) for row, own in rows], set(alphabet.symbols))
   sequences = encode([own for _, own in rows], alphabet)
-  return [row for row, _ in rows], [Example(sequence, None) for sequence in sequences]
+  return [row for row, _ in rows], [
+    Example(sequence, None, first=row.first)
+    for (row, _), sequence in zip(rows, sequences, strict=True)
+  ]
 
 
 def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) -> None:
@@ -93,18 +100,24 @@ def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) ->
 def _read_texts(
   path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[str]
 ) -> tuple[list[Row], list[Example]]:
-  columns = options.sequence_column.split(",")
-  if len(columns) != 1 + pairs:
-    wanted = "two columns with a comma between them" if pairs else "one column of texts"
-    raise UserError(
-      f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
-    )
+  columns = _columns(options, pairs, "texts")
   # Quotes in a .tsv are part of the text, as they are in GLUE's files.
   rows = read_table(
     path, columns[0], None, None, extra_columns=[*columns[1:], *keep], tsv_quotes=False
   )
   samples = keep_valid(rows, partial(_text_example, pairs), options.skip_invalid, path)
   return [row for row, _ in samples], [example for _, example in samples]
+
+
+def _columns(options: ConfigDict, pairs: bool, what: str) -> list[str]:
+  """Returns the names of the columns of sequences; raises UserError if they are not as many as a sample has."""
+  columns = options.sequence_column.split(",")
+  if len(columns) != 1 + pairs:
+    wanted = "two columns with a comma between them" if pairs else f"one column of {what}"
+    raise UserError(
+      f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
+    )
+  return columns
 
 
 def _text_example(pairs: bool, row: Row) -> tuple[Row, Example]:
