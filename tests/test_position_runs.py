@@ -160,7 +160,9 @@ def train(kind, folder, *arguments):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+  "kind", ["tagging", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
 def test_a_run_scores_what_its_predictions_say(kind, tmp_path):
   """The scores of two replicas are found again from predictions.npz, by the code of the report."""
   assert train(kind, tmp_path, "--config.replicas=2", "--config.task.max_length=12") == 0

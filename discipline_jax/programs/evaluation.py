@@ -101,5 +101,5 @@ def score_outputs(
     outputs, samples = mean_over_windows(outputs, owners), owners[firsts]
     targets = {name: target[firsts] for name, target in targets.items()}
     groups = groups[firsts]
-  measured = answer.measure(outputs, targets | scale, groups)
+  measured = answer.measure(outputs, {**targets, **scale}, groups)
   return Predictions(samples, outputs, answer.units(samples, groups), measured)

@@ -126,11 +126,11 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
         f" set --config.task.{option}={default[option]}, in another --workdir if the run has begun"
       )
   task = _entry(name).make(pathlib.Path(data_dir).expanduser(), options)
-  return dataclasses.replace(task, **_windows(options)) if takes(name, "long") else task
+  return _with_windows(task, options) if takes(name, "long") else task
 
 
-def _windows(options: ConfigDict) -> dict[str, bool | int | None]:
-  """Returns the fields of a task that say what becomes of long sequences."""
+def _with_windows(task: Task, options: ConfigDict) -> Task:
+  """Returns the task with what its options say of long sequences."""
   if options.long not in ("cut", "windows"):
     raise UserError(f"task.long = {options.long!r} is not one of: cut, windows")
   if options.long == "cut" and options.stride is not None:
@@ -138,7 +138,7 @@ def _windows(options: ConfigDict) -> dict[str, bool | int | None]:
       f"task.stride = {options.stride} is for task.long=windows; set --config.task.long=windows, or"
       " --config.task.stride=None"
     )
-  return {"windows": options.long == "windows", "stride": options.stride}
+  return dataclasses.replace(task, windows=options.long == "windows", stride=options.stride)
 
 
 def takes(name: str, option: str) -> bool:

@@ -49,7 +49,9 @@ class PositionValues(PositionAnswer):
   @classmethod
   def parse(cls, text: str | list, place: str) -> tuple[float, ...]:
     """Returns the numbers of a list, or those between blanks or commas; NaN for `nan`, `null` and the like."""
-    values = text if isinstance(text, list) else read_list(text, place)
+    if isinstance(text, list):
+      return tuple(_number(value, place) for value in text)
+    values = read_list(text, place)
     if values is None:
       whole = present(text.replace("\n", " ").replace("\t", " "), place)
       values = whole.replace(",", " ").split()

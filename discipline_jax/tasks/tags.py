@@ -79,12 +79,13 @@ class Tags(PositionAnswer):
 
     A text is one tag for each letter, or words between blanks.
     """
+    tags: list[str | None]
     if isinstance(label, list):
       tags = [_tag(value, place) for value in label]
     elif len(symbols) == 1 and not isinstance(symbols, str):
       tags = [label]  # a word, or another symbol of several letters
     elif any(map(str.isspace, label.replace("\n", ""))):
-      tags = label.split()
+      tags = [*label.split()]
     else:
       tags = list(label.replace("\n", ""))  # a sequence and its tags may go on in a further line
     refuse_control("".join(tag for tag in tags if tag is not None), place)

@@ -75,7 +75,8 @@ def _of_three_lines(record: Record) -> Labelled | UserError:
       f"{len(lines)} line(s) after the header {record.header[:40]!r}, not a sequence and its labels,"
       f" {record.path}:{record.line}; write three lines for each sample: >name, sequence, labels"
     )
-  return record, *lines
+  sequence, labels = lines
+  return record, sequence, labels
 
 
 def _fits(record: Record) -> bool:
