@@ -62,7 +62,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
   if config.export.output is None:
     raise UserError("mode = export needs --config.export.output, a directory")
   output = pathlib.Path(config.export.output).expanduser()
-  replica = saved.best
+  replica, answer = saved.best, saved.task.answer
   summary = f"{saved.describe(replica)} of {workdir}: {output}"
   model = resolve_model(saved.config, saved.task)
   _check_output(output, workdir, model.checkpoint)
@@ -70,7 +70,7 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     raise UserError(
       f"Hugging Face's format has no {model.config.model_type}; use the run with --config.mode=predict"
     )
-  if model.config.is_decoder and isinstance(saved.task.answer.head, models.Classifier):
+  if model.config.is_decoder and isinstance(answer.head, models.Classifier):
     raise UserError(
       "the model reads from left to right and answers at the last token, but transformers' classifier at the first; use"
       " the run with --config.mode=predict"
@@ -81,12 +81,13 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     print(summary)
     return
   params = saved.whole_params(replica, model.checkpoint, model.config)
-  table = word_embeddings(params)["weight"]
-  inputs = (_of_text if saved.task.alphabet is None else _of_symbols)(saved, replica, model, table)
+  of_run = _of_text if saved.task.alphabet is None else _of_symbols
+  inputs = of_run(saved, replica, model, word_embeddings(params)["weight"])
   word_embeddings(params)["weight"] = inputs.table
   model_config = _with_padding(params, model.config, model.vocabulary.pad_id)
-  build = saved.task.answer.head.build
-  graph, state = nnx.split(nnx.eval_shape(lambda: build(model_config, rngs=nnx.Rngs(0))))
+  graph, state = nnx.split(
+    nnx.eval_shape(lambda: answer.head.build(model_config, rngs=nnx.Rngs(0)))
+  )
   nnx.replace_by_pure_dict(state, jax.tree.map(jax.numpy.asarray, params))
   files = tokenizer_files(
     inputs.tokenizer,
@@ -95,13 +96,8 @@ def export(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) 
     has_segments=model_config.type_vocab_size > 1,
   )
   files["input_ids.json"] = json.dumps(inputs.ids, ensure_ascii=False) + "\n"
-  models.save(
-    nnx.merge(graph, state),
-    output,
-    labels=saved.task.answer.labels,
-    problem_type=saved.task.answer.problem_type,
-    tokenizer=files,
-  )
+  module, problem = nnx.merge(graph, state), answer.problem_type
+  models.save(module, output, labels=answer.labels, problem_type=problem, tokenizer=files)
   logging.info("%s", summary)
   print(summary)
 

@@ -70,27 +70,30 @@ def symbol_tokenizer(
   names = [special[role] for role in ("pad", "cls", "sep", "mask")]
   steps += _hide(names, kind)
   tokenizer.normalizer = normalizers.Sequence(steps)
-  unit = {
-    "characters": _LETTER,
-    "kmers": f"{_LETTER}{{{k}}}",
-    "smiles": rf"(?:{SMILES}|[\[\]])",
-  }.get(kind, f"{_LETTER}+")
-  cls, sep = special["cls"], special["sep"]
+  unit = _unit(kind, k)
   if max_length is None:
     tokenizer.pre_tokenizer = _keep(unit)
-    pair = [cls, "$A", sep, "$B:1", f"{sep}:1"]
   else:
     room = max_length - 2 * add_special_tokens
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
       [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
     )
-    pair = None
+  cls, sep = special["cls"], special["sep"]
   tokenizer.post_processor = processors.TemplateProcessing(
-    pair=pair,
     single=[cls, "$A", sep] if add_special_tokens else ["$A"],
+    pair=[cls, "$A", sep, "$B:1", f"{sep}:1"] if max_length is None else None,
     special_tokens=[(token, ids[token]) for token in (cls, sep)],
   )
   return tokenizer
+
+
+def _unit(kind: str, k: int) -> str:
+  """Returns the regular expression of a symbol; see `symbol_tokenizer`."""
+  return {
+    "characters": _LETTER,
+    "kmers": f"{_LETTER}{{{k}}}",
+    "smiles": rf"(?:{SMILES}|[\[\]])",
+  }.get(kind, f"{_LETTER}+")
 
 
 def _without_holes(ids: Mapping[str, int], size: int) -> dict[str, int]:

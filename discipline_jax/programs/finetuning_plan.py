@@ -12,7 +12,6 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line, tasks
 from discipline_jax.errors import UserError
-from discipline_jax.metrics import is_scored
 from discipline_jax.models.heads import ClassifierConfig
 from discipline_jax.models.initialise import INITS, SubTable
 from discipline_jax.models.tokenizer import Vocabulary
@@ -115,7 +114,6 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   seeds = [config.seed + replica for replica in range(config.replicas)]
   parts = draw_parts(config, task, features, seeds)
   splits = parts.splits
-  _check_scored(task, features, splits)
   kind, reason = _token_map_kind(config, task, model)
   num_train = len(splits[0]["train"])
   if config.train.batch_size > num_train:
@@ -211,20 +209,6 @@ def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32
   return task.answer.scale(
     {name: target[split["train"]] for name, target in features.targets.items()}
   )
-
-
-def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
-  """Raises UserError if a part has no position that is scored, so that there is nothing to train on or to score."""
-  if not task.answer.of_positions:
-    return
-  labels = features.targets["labels"]
-  for split in splits:
-    for part, samples in split.items():
-      if not is_scored(labels[samples]).any():
-        raise UserError(
-          f"no position of the {part} part of task {task.name} is scored within the {labels.shape[1]} tokens that"
-          " are read; give labels of other positions or other parts, or raise task.max_length"
-        )
 
 
 def _warn(plan: Plan) -> None:

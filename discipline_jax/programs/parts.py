@@ -8,6 +8,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.metrics import is_scored
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import Features
 from discipline_jax.tasks.groups import group_by_identity, join_groups
@@ -67,6 +68,7 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
     trained = equally_long([{"train": split["train"]} for split in drawn])
     splits = [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
     classes = answer.classes(features.targets)
+  _check_scored(task, features, splits)
   members = answer.members(features.targets)
   if classes is not None:
     present = np.unique(classes)
@@ -78,6 +80,20 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   common = overlaps(features, splits)
   _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
+
+
+def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
+  """Raises UserError if a part has no position that is scored, so that there is nothing to train on or to score."""
+  if not task.answer.of_positions:
+    return
+  labels = features.targets["labels"]
+  for split in splits:
+    for part, samples in split.items():
+      if not is_scored(labels[samples]).any():
+        raise UserError(
+          f"no position of the {part} part of task {task.name} is scored within the {labels.shape[1]} tokens that"
+          " are read; give labels of other positions or other parts, or raise task.max_length"
+        )
 
 
 def _groups(

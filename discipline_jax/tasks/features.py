@@ -201,7 +201,7 @@ def _numbers(sequence: str | np.ndarray, table: np.ndarray) -> np.ndarray:
   if isinstance(sequence, str):
     codes = np.frombuffer(sequence.encode("utf-32-le"), np.uint32)
     return table[np.minimum(codes, len(table) - 1)]
-  return sequence + NUM_SPECIAL
+  return sequence.astype(np.int64) + NUM_SPECIAL
 
 
 def _padding(examples: Sequence[Example], alphabet: Alphabet, width: int) -> np.ndarray:
