@@ -6,7 +6,9 @@ import random
 import numpy as np
 import pytest
 
+from discipline_jax.errors import UserError
 from discipline_jax.main import main
+from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.report.predictions import read_predictions
 from discipline_jax.report.tree import Run
 from discipline_jax.runs.predictions import FILE
@@ -178,3 +180,42 @@ def test_a_run_scores_what_its_predictions_say(kind, tmp_path):
   labels, predicted = arrays["test.labels"], arrays["test.predicted"]
   assert labels.shape == predicted.shape
   assert labels.shape[:2] == arrays["test.units"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+  ("fields", "word"),
+  [
+    ({"task.kind": "tagging"}, "tagging"),
+    ({"task.kind": "multilabel"}, "multilabel"),
+    ({"task.kind": "classification", "task.long": "windows"}, "task.long"),
+  ],
+)
+def test_a_comparison_without_baselines_is_refused(fields, word, tmp_path, capsys):
+  table = table_of(fields["task.kind"], tmp_path / "train.csv")
+  sizes = {f"model.config.{name}": value for name, value in SIZES.items()}
+  arguments = {"task.path": table, "model.checkpoint": None}
+  arguments |= {"compare.inits": "('scratch',)", "train.batch_size": 8, **sizes, **fields}
+  flags = [f"--config.{name}={value}" for name, value in arguments.items()]
+  with one_device():
+    code = main(["main", "--config=compare", f"--workdir={tmp_path / 'run'}", *flags])
+  assert code == 2
+  assert word in capsys.readouterr().err.splitlines()[-1]
+  assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["tagging", "position_regression"])
+def test_hilbert_cnn_answers_for_whole_sequences(kind, tmp_path):
+  config = config_of(None, table_of(kind, tmp_path / "train.csv"), **{"task.kind": kind})
+  config.model.config.model_type = "hilbert_cnn"
+  with pytest.raises(UserError, match="hilbert_cnn"):
+    make_plan(config)
+
+
+def test_a_part_without_a_scored_symbol(tmp_path):
+  parts = ["train"] * 20 + ["validation"] * 2 + ["test"]
+  rows = "".join(f"{'AC' * 9},{'hs' * 4}{'x' * 10},{part}\n" for part in parts[:-1])
+  (tmp_path / "a.csv").write_text("sequence,label,part\n" + rows + f"ACDE,xxxx,{parts[-1]}\n")
+  fields = {"task.splits": "part", "task.ignore_label": "x"}
+  config = small_config("tagging", tmp_path / "a.csv", **fields)
+  with pytest.raises(UserError, match="test part"):
+    make_plan(config)
