@@ -14,7 +14,7 @@ from discipline_jax.report.tree import Run
 from discipline_jax.runs.predictions import FILE
 from tests.finished_runs import write_finished_run
 from tests.test_export import export, predict
-from tests.test_exported_inputs import SIZES, config_of
+from tests.test_exported_inputs import SIZES, config_of, write_checkpoint
 from tests.whole_runs import one_device
 
 LETTERS = "ACDE"
@@ -109,6 +109,20 @@ def test_predictions_are_those_of_pytorch(finished, tmp_path):
   if kind == "tagging":
     labels = [row["prediction"] for row in rows]
     assert labels == [names[i] for one in logits for i in one[1:-1].argmax(-1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["left_to_right", "roberta", "albert"])
+def test_other_families(family, tmp_path):
+  """A left-to-right model is exported, too: each symbol is answered at its own token."""
+  write_checkpoint(tmp_path / "model", "bert" if family == "left_to_right" else family)
+  if family == "left_to_right":
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"is_decoder": True}))
+  table = table_of("tagging", tmp_path / "train.csv")
+  config = config_of(tmp_path / "model", table, **{"task.kind": "tagging"})
+  write_finished_run(tmp_path / "run", config)
+  test_predictions_are_those_of_pytorch(("tagging", tmp_path / "run"), tmp_path)
 
 
 def test_a_string_a_row(finished, tmp_path):
