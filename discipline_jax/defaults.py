@@ -37,12 +37,16 @@ def finetune() -> ConfigDict:
         # prediction take the mean of the outputs for both)
         "reverse_complement": "off",
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
+        "long": "cut",  # sequences over max_length: cut (at the end) | windows (overlapping; where tasks.md says so)
+        "stride": placeholder(
+          int
+        ),  # most symbols from one window to the next; unset: half a window
         # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part
         "splits": placeholder(str),  # column that says the part; unset: random, 90/5/5
         "group_column": placeholder(str),  # column with a group that no random split tears apart
-        "sequence_column": "sequence",
-        "label_column": "label",
+        "sequence_column": "sequence",  # FIRST,SECOND: pairs of sequences
+        "label_column": "label",  # multilabel: also several columns of 0 and 1, with commas between their names
         # FASTA: text between name, label and split of a header; ' ': the label is all words in between
         "label_separator": placeholder(str),
         # FASTA: regular expression with a group (?P<label>...), with splits also (?P<split>...)
@@ -51,8 +55,13 @@ def finetune() -> ConfigDict:
         "k": 3,  # letters of a k-mer, for symbols kmers: ACGT has the 3-mers ACG and CGT
         "case": "as_is",  # as_is: a and A are two symbols | upper: a is read as A
         "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training
-        "kind": "classification",  # classification | regression
-        # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson; unset: accuracy | spearman
+        # classification | regression | multilabel (of a sequence) | tagging | position_regression (of each symbol)
+        "kind": "classification",
+        "ignore_label": placeholder(
+          str
+        ),  # tagging: tag of symbols that are neither trained on nor scored; unset: none
+        # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson | micro_f1 macro_f1 average_precision;
+        # unset: accuracy | spearman | micro_f1
         "metric": placeholder(str),
         "skip_invalid": False,  # protein, music, custom: True leaves out samples that cannot be read
         "source": "files",  # GLUE: files (of its own layout) | tfds (TensorFlow Datasets)
@@ -99,6 +108,8 @@ def finetune() -> ConfigDict:
       },
       "predict": {  # mode = predict: applies the model of a finished --workdir to task.path
         "output": placeholder(str),  # a .csv file
+        # of tags and values of symbols: long (a line for each symbol) | string (one for each sequence)
+        "format": "long",
         # columns of the table to write as well, with commas between them; FASTA has name and header
         "keep_columns": placeholder(str),
         "replicas": "best",  # best (on validation) | all (mean of their probabilities or values, with their spread)

@@ -107,6 +107,10 @@ def _check(config: ConfigDict) -> None:
       "token_map.kind": ("auto", *KINDS),
     },
   )
+  if config.task.long != "cut":
+    raise UserError(
+      f"task.long = {config.task.long!r}, but mode embed cuts long sequences at the end; set --config.task.long=cut"
+    )
   if jax.process_count() > 1:
     raise UserError("mode = embed runs in one process; start it on one machine")
 

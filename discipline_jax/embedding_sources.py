@@ -93,6 +93,10 @@ def _of_run(workdir: pathlib.Path) -> Source:
     raise UserError(
       f"the run in {workdir} is of a {model.config.model_type}, which has no hidden states of tokens; give another"
     )
+  if saved.inputs.pairs and not is_text:
+    raise UserError(
+      f"the run in {workdir} is of pairs of sequences, and mode embed has vectors of single ones; give another"
+    )
   inputs, params, known = _texts_of_run(saved, model) if is_text else _symbols_of_run(saved)
   return Source(
     f"{saved.describe(saved.best)} of {workdir}",

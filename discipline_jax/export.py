@@ -68,7 +68,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   if config.export.output is None:
     raise UserError("mode = export needs --config.export.output, a directory")
   output = place(config.export.output)
-  replica = saved.best
+  replica, answer = saved.best, saved.task.answer
   summary = f"{saved.describe(replica)} of {workdir}: {output}"
   model = resolve_model(saved.config, saved.task)
   _check_output(output, workdir, model.checkpoint)
@@ -76,7 +76,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
     raise UserError(
       f"Hugging Face's format has no {model.config.model_type}; use the run with --config.mode=predict"
     )
-  if model.config.is_decoder:
+  if model.config.is_decoder and isinstance(answer.head, models.Classifier):
     raise UserError(
       "the model reads from left to right and answers at the last token, but transformers' classifier at the first; use"
       " the run with --config.mode=predict"
@@ -87,12 +87,13 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
     print(summary)
     return
   params = saved.whole_params(replica, model.checkpoint, model.config)
-  table = word_embeddings(params)["weight"]
-  inputs = (_of_text if saved.task.alphabet is None else _of_symbols)(saved, replica, model, table)
+  of_run = _of_text if saved.task.alphabet is None else _of_symbols
+  inputs = of_run(saved, replica, model, word_embeddings(params)["weight"])
   word_embeddings(params)["weight"] = inputs.table
   model_config = _with_padding(params, model.config, model.vocabulary.pad_id)
-  build = saved.task.answer.head.build
-  graph, state = nnx.split(nnx.eval_shape(lambda: build(model_config, rngs=nnx.Rngs(0))))
+  graph, state = nnx.split(
+    nnx.eval_shape(lambda: answer.head.build(model_config, rngs=nnx.Rngs(0)))
+  )
   nnx.replace_by_pure_dict(state, jax.tree.map(jax.numpy.asarray, params))
   files = tokenizer_files(
     inputs.tokenizer,
@@ -101,7 +102,8 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
     has_segments=model_config.type_vocab_size > 1,
   )
   files["input_ids.json"] = json.dumps(inputs.ids, ensure_ascii=False) + "\n"
-  models.save(nnx.merge(graph, state), output, labels=saved.task.answer.labels, tokenizer=files)
+  module, problem = nnx.merge(graph, state), answer.problem_type
+  models.save(module, output, labels=answer.labels, problem_type=problem, tokenizer=files)
   logging.info("%s", summary)
   print(summary)
   if saved.config.task.reverse_complement == "average":
@@ -153,7 +155,7 @@ def _of_symbols(saved: Saved, replica: int, model: Model, table: np.ndarray) -> 
     # Tasks with an alphabet of their own read letters in any case.
     is_upper=form.case == "upper" if has_options else kind == "characters",
     aliases=alphabet.aliases,
-    max_length=saved.inputs.max_length,
+    max_length=None if saved.inputs.pairs else saved.inputs.max_length,
     add_special_tokens=saved.task.add_special_tokens,
   )
   return _Inputs(whole, ids, special, tokenizer)

@@ -1,10 +1,13 @@
 """Scores predictions, on a scale from 0 to 100 as the paper prints them."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Num
+
+from discipline_jax.label_metrics import label_scores
 
 
 def vote(
@@ -60,20 +63,29 @@ def _pearson(labels: np.ndarray, predicted: np.ndarray) -> float:
 _CLASSES = {"accuracy": _accuracy, "f1": _f1, "macro_f1": _macro_f1, "mcc": _mcc}
 _VALUES = {"spearman": _spearman, "pearson": _pearson}
 CLASS_METRICS, VALUE_METRICS = tuple(_CLASSES), tuple(_VALUES)
+_BLOCK = 1 << 22  # values of positions that are resampled together
 
 
 def score(
-  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+  metric: str,
+  labels: Num[np.ndarray, "samples ..."],
+  predicted: Num[np.ndarray, "samples ..."],
 ) -> float:
-  """Returns a score times 100: one of CLASS_METRICS (as scikit-learn defines them) or VALUE_METRICS (as SciPy does).
+  """Returns a score times 100.
+
+  CLASS_METRICS and LABEL_METRICS are as scikit-learn defines them, VALUE_METRICS as SciPy does.
 
   A correlation with a constant is not defined; it counts as 0.
 
   Args:
     metric: its name; `f1` is the F1 score of class 1 of two.
-    labels: true classes or values.
-    predicted: predicted ones.
+    labels: true classes or values. If a sample has several positions, [samples, positions]: -1 or NaN where a position
+      is not scored; the score is over all scored positions. If it has several labels, 0 or 1 for each of them.
+    predicted: predicted ones; of several labels the logits, so that those above 0 are predicted.
   """
+  if has_several_labels(labels, predicted):
+    return float(label_scores(metric, labels, predicted, np.ones((1, len(labels))))[0])
+  labels, predicted = scored(labels, predicted)
   if undefined(metric, labels, predicted):
     return 0.0
   function: Callable[[np.ndarray, np.ndarray], float] = (_CLASSES | _VALUES)[metric]
@@ -82,12 +94,37 @@ def score(
     return 100 * function(labels, predicted)
 
 
+def has_several_labels(labels: np.ndarray, predicted: np.ndarray) -> bool:
+  """Returns whether each sample has several labels, which are 0 or 1, and logits for them."""
+  return (
+    labels.ndim == 2
+    and np.issubdtype(labels.dtype, np.integer)
+    and np.issubdtype(predicted.dtype, np.floating)
+  )
+
+
+def scored(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the labels and predictions of all scored positions; of samples without positions, both as they are."""
+  if labels.ndim == 1:
+    return labels, predicted
+  chosen = is_scored(labels)
+  return labels[chosen], predicted[chosen]
+
+
+def is_scored(labels: np.ndarray) -> np.ndarray:
+  """Returns which positions are scored: those whose label is not negative, or whose value is not NaN."""
+  return ~np.isnan(labels) if np.issubdtype(labels.dtype, np.floating) else labels >= 0
+
+
 def undefined(
-  metric: str, labels: Num[np.ndarray, " samples"], predicted: Num[np.ndarray, " samples"]
+  metric: str,
+  labels: Num[np.ndarray, "samples ..."],
+  predicted: Num[np.ndarray, "samples ..."],
 ) -> str | None:
   """Returns which of the two is constant, `predictions` or `labels`, if that leaves the metric without a value."""
   if metric not in ("mcc", *_VALUES):
     return None
+  labels, predicted = scored(labels, predicted)
   for name, values in (("predictions", predicted), ("labels", labels)):
     if len(values) < 2 or np.all(values == values[0]):
       return name
@@ -107,28 +144,48 @@ def balanced_accuracy(
 
 def resampled(
   metric: str,
-  labels: Num[np.ndarray, " samples"],
-  predicted: Num[np.ndarray, " samples"],
+  labels: Num[np.ndarray, "samples ..."],
+  predicted: Num[np.ndarray, "samples ..."],
   counts: Num[np.ndarray, "resamples samples"],
 ) -> Float[np.ndarray, " resamples"]:
   """Returns the scores of resamples, times 100, without a loop over them.
 
   Args:
     metric: as in `score`, which gives the same for the samples repeated as often as `counts` says.
-    labels: true classes or values.
+    labels: true classes or values; see `score`.
     predicted: predicted ones.
-    counts: how often each sample is in each resample.
+    counts: how often each sample is in each resample. The positions of a sample are drawn together.
   """
+  if has_several_labels(labels, predicted):
+    return label_scores(metric, labels, predicted, counts)
+  sample_of = np.nonzero(is_scored(labels))[0] if labels.ndim == 2 else None
+  labels, predicted = scored(labels, predicted)
   if metric in _CLASSES:
     size = 1 + int(max(1, labels.max(), predicted.max()))
-    kinds, counts_of_kinds = _grouped(labels * size + predicted, counts)
-    return class_scores(metric, kinds, size, counts_of_kinds)
+    if sample_of is None:
+      kinds, counts = _grouped(labels * size + predicted, counts)
+    else:
+      kinds, own = np.unique(labels.astype(np.int64) * size + predicted, return_inverse=True)
+      table = np.bincount(sample_of * len(kinds) + own, minlength=counts.shape[1] * len(kinds))
+      counts = counts.astype(np.float64) @ table.reshape(-1, len(kinds))
+    return class_scores(metric, kinds, size, counts)
+  if sample_of is None:
+    return _correlations(metric, labels, predicted, counts)
+  rows = max(1, _BLOCK // len(labels))
+  parts = (counts[start : start + rows, sample_of] for start in range(0, len(counts), rows))
+  return np.concatenate([_correlations(metric, labels, predicted, part) for part in parts])
+
+
+def _correlations(
+  metric: str, labels: np.ndarray, predicted: np.ndarray, counts: np.ndarray
+) -> Float[np.ndarray, " resamples"]:
+  """Returns the correlation in each resample, times 100; 0 where one of the two is constant."""
   x, y = (_resampled_ranks(values, counts) for values in (labels, predicted))
   spread = [(counts * one * one).sum(1) for one in (x, y)]
   # Exact, as ranks are halves of integers: one of the two is constant in a resample, or none is.
   varies = (spread[0] > 0) & (spread[1] > 0)
   if metric == "pearson":
-    total = counts.sum(1, keepdims=True)
+    total = np.maximum(counts.sum(1, keepdims=True), 1)
     x, y = (
       values - (counts * values).sum(1, keepdims=True) / total
       for values in (labels.astype(np.float64), predicted.astype(np.float64))
@@ -158,7 +215,7 @@ def class_scores(
   right, true, guessed = (
     counts @ of_kind for of_kind in (of_label * of_prediction, of_label, of_prediction)
   )
-  total = true.sum(1)
+  total = np.maximum(true.sum(1), 1)  # a resample may have no scored position
   if metric == "accuracy":
     return 100 * right.sum(1) / total
   if metric == "mcc":
@@ -166,7 +223,42 @@ def class_scores(
     product = right.sum(1) * total - (true * guessed).sum(1)
     return 100 * product / np.sqrt(np.where(spread > 0, spread, np.inf))
   f1 = 2 * right / np.maximum(true + guessed, 1)
-  return 100 * (f1[:, 1] if metric == "f1" else f1.sum(1) / (true + guessed > 0).sum(1))
+  return 100 * (
+    f1[:, 1] if metric == "f1" else f1.sum(1) / np.maximum((true + guessed > 0).sum(1), 1)
+  )
+
+
+def class_details(
+  labels: Int[np.ndarray, " samples"], predicted: Int[np.ndarray, " samples"], names: Sequence[str]
+) -> dict[str, Any]:
+  """Returns all scores of any number of classes, and for each class its precision, recall and F1, times 100.
+
+  Args:
+    labels: true classes.
+    predicted: predicted ones.
+    names: names of the classes, by number.
+  """
+  size = len(names)
+  counts = np.bincount(labels.astype(np.int64) * size + predicted, minlength=size * size)
+  every = (np.arange(size * size), size, counts[None])
+  table = counts.reshape(size, size)
+  right, true, guessed = table.diagonal(), table.sum(1), table.sum(0)
+  shares = {
+    "precision": right / np.maximum(guessed, 1),
+    "recall": right / np.maximum(true, 1),
+    "f1": 2 * right / np.maximum(true + guessed, 1),
+  }
+  return {
+    "number": len(labels),
+    **{name: float(class_scores(name, *every)[0]) for name in ("accuracy", "macro_f1", "mcc")},
+    "classes": {
+      name: {
+        "number": int(true[i]),
+        **{measure: 100 * float(share[i]) for measure, share in shares.items()},
+      }
+      for i, name in enumerate(names)
+    },
+  }
 
 
 def _resampled_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -27,14 +27,18 @@ from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.answer import Answer, Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
+from discipline_jax.tasks.positions import PositionAnswer
 from discipline_jax.tasks.readers.tables import json_text
 from discipline_jax.tasks.strands import complements
 from discipline_jax.tasks.unlabelled import read_unlabelled
+from discipline_jax.tasks.windows import mean_over_windows
 from discipline_jax.training.samples import Batch, outputs_of
 from discipline_jax.training.sharding import mesh_of, platform_of, put, replicated, state_shardings
 from discipline_jax.training.update import make_eval_step
 
 _SPREAD = "spread"  # the column with the deviation over the replicas
+# Of answers about positions: a line for each position, or one for each sequence.
+_FORMATS = ("long", "string")
 
 
 def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
@@ -62,7 +66,8 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   source, output = check_files(config, "predict", (".csv",))
   has_symbols = tasks.takes(saved.task.name, "symbols")
   replicas = _replicas(saved, config)
-  columns = [*saved.task.answer.columns, *([_SPREAD] if len(replicas) > 1 else [])]
+  own_columns, lines_of = _form(saved.task.answer, config)
+  columns = [*own_columns, *([_SPREAD] if len(replicas) > 1 else [])]
   keep = kept_columns(config, "predict", ["line", *columns])
   rows, examples = read_unlabelled(
     source,
@@ -82,14 +87,13 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     print(summary)
     return
   logging.info("%s", summary)
-  each, lengths = _outputs(saved, examples, replicas, config)
-  answer, layout = saved.task.answer, Layout(lengths, int(saved.task.add_special_tokens))
-  together = answer.combined(each) if len(replicas) > 1 else None
+  each, layout = _outputs(saved, examples, replicas, config)
+  together = saved.task.answer.combined(each) if len(replicas) > 1 else None
   outputs, spreads = (each[0], None) if together is None else together
   with whole_file(output, text=True) as file:
     writer = csv.writer(file)
     writer.writerow(["line", *keep, *columns])
-    for i, (row, lines) in enumerate(zip(rows, answer.rows(outputs, layout), strict=True)):
+    for i, (row, lines) in enumerate(zip(rows, lines_of(outputs, layout), strict=True)):
       kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
       spread = [] if spreads is None else [float(spreads[i])]
       writer.writerows([*kept, *line, *spread] for line in lines)
@@ -109,10 +113,27 @@ def _replicas(saved: Saved, config: ConfigDict) -> list[int]:
     )
   if type(answer).combined is Answer.combined:
     raise UserError(
-      f"predict.replicas = 'all' has no meaning for {answer.kind}, of which there is no mean; set"
-      " --config.predict.replicas=best"
+      "predict.replicas = 'all' is for answers of one class or one value for each row, and this run's are of kind"
+      f" {answer.kind}; set --config.predict.replicas=best"
     )
   return list(range(number))
+
+
+def _form(answer: Answer, config: ConfigDict) -> tuple[list[str], Callable[..., Iterator]]:
+  """Returns the columns of predictions, and the function that makes the lines of each sample.
+
+  Raises:
+    UserError: `predict.format` is unknown, or not for this kind of answer.
+  """
+  command_line.one_of(config, {"predict.format": _FORMATS})
+  if config.predict.format == "long":
+    return answer.columns, answer.rows
+  if not isinstance(answer, PositionAnswer):
+    raise UserError(
+      f"predict.format = {config.predict.format!r} is for answers about each position, and this run's are of kind"
+      f" {answer.kind}, with a line for each row; set --config.predict.format=long"
+    )
+  return list(answer.text_columns), answer.texts
 
 
 def kept_columns(config: ConfigDict, mode: str, own: Sequence[str]) -> list[str]:
@@ -170,8 +191,11 @@ def check_files(
 
 def _outputs(
   saved: Saved, examples: list[Example], replicas: Sequence[int], config: ConfigDict
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the outputs [replicas, samples, ...] of some replicas, and the length of each sample in tokens."""
+) -> tuple[np.ndarray, Layout]:
+  """Returns the outputs [replicas, samples or windows, ...] of some replicas, and where their symbols stand.
+
+  If there is one answer for a whole sequence, the outputs of its windows are averaged.
+  """
   task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
   model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
@@ -181,7 +205,7 @@ def _outputs(
   strands = saved.config.task.reverse_complement
   both = strands == "average"
   samples = place_samples(mesh, features, complements(task, strands) if both else None)
-  rows = np.arange(len(examples), dtype=np.int32)[None]
+  rows = np.arange(len(lengths), dtype=np.int32)[None]
 
   @functools.cache  # all replicas share the program
   def program(table: int) -> Callable:
@@ -197,7 +221,7 @@ def _outputs(
     eval_step = program(word_embeddings(params)["weight"].shape[1])
     lookups = put(lookup[None], whole)
     seeds = put(np.array([saved.inputs.seeds[replica]], np.int32), whole)
-    return compute_outputs(
+    outputs = compute_outputs(
       lambda rows, length: eval_step(params, samples, Batch(rows, lookups, seeds), length),
       mesh,
       rows,
@@ -205,11 +229,14 @@ def _outputs(
       config.eval.batch_size,
       progress=note,
     )[0]
+    if features.windows is None or task.answer.of_positions:
+      return outputs
+    return mean_over_windows(outputs, features.windows.owners)
 
-  total = len(examples) * len(replicas)
+  total = len(lengths) * len(replicas)
   with progress.bar(total=total, unit="row", disable=None) as bar:
     outputs = [of_replica(replica, bar.update) for replica in replicas]
-  return np.stack(outputs), features.lengths
+  return np.stack(outputs), Layout(features.lengths, int(task.add_special_tokens), features.windows)
 
 
 def _padded(features: Features, saved: Saved) -> tuple[Features, np.ndarray]:

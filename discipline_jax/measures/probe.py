@@ -11,7 +11,7 @@ from discipline_jax.files import progress
 from discipline_jax.measures.found import Found, label_layers
 from discipline_jax.measures.networks import Network, batches, run_encoder
 from discipline_jax.metrics import score
-from discipline_jax.programs.baselines import Baseline, fit_baselines, fit_linear
+from discipline_jax.programs.baselines import Baseline, check_kind, fit_baselines, fit_linear
 
 _BASELINES = {"constant": "one answer for all", "linear": "counts of symbols"}
 
@@ -28,6 +28,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   from sklearn.preprocessing import StandardScaler  # a second, and only this measure needs it
 
   plan = networks[0].plan
+  check_kind(plan.task)
   split = dict(plan.splits[0]) | {"train": plan.splits[0]["train"][: config.analysis.samples]}
   metric, rows = plan.task.answer.metric, []
 

@@ -60,17 +60,7 @@ class Classifier:
       params: parameters of the model; each has the axes of `factor` before its own axes.
       factor, offset: numbers, or arrays over replicas.
     """
-
-    def change(layer: dict) -> dict:
-      if "layers" in layer:  # Hilbert-CNN
-        last = max(layer["layers"])
-        return layer | {"layers": layer["layers"] | {last: change(layer["layers"][last])}}
-      if "out_proj" in layer:  # RoBERTa
-        return layer | {"out_proj": change(layer["out_proj"])}
-      changed = jax.tree.map(lambda leaf: leaf * _expand(factor, leaf), layer)
-      return changed | {"bias": changed["bias"] + _expand(offset, changed["bias"])}
-
-    return params | {"classifier": change(params["classifier"])}
+    return params | {"classifier": _rescaled(params["classifier"], factor, offset)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +75,10 @@ class TokenClassifier:
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "PositionClassifier":
     return PositionClassifier(config, self.num_labels, rngs=rngs, dtype=dtype)
+
+  def rescaled(self, params: dict, factor: jax.Array, offset: jax.Array) -> dict:
+    """Returns the parameters of the model whose outputs are `factor` times as large, plus `offset`."""
+    return params | {"classifier": _rescaled(params["classifier"], factor, offset)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,6 +248,18 @@ def encoder_of(model: nnx.Module) -> Encoder:
   encoder = model if isinstance(model, Encoder) else getattr(model, "base_model", None)
   assert isinstance(encoder, Encoder)
   return encoder
+
+
+def _rescaled(layer: dict, factor: jax.Array, offset: jax.Array) -> dict:
+  """Returns the parameters of a classifier layer whose outputs are `factor` times as large, plus `offset`."""
+  if "layers" in layer:  # Hilbert-CNN
+    last = max(layer["layers"])
+    changed = _rescaled(layer["layers"][last], factor, offset)
+    return layer | {"layers": layer["layers"] | {last: changed}}
+  if "out_proj" in layer:  # RoBERTa
+    return layer | {"out_proj": _rescaled(layer["out_proj"], factor, offset)}
+  changed = jax.tree.map(lambda leaf: leaf * _expand(factor, leaf), layer)
+  return changed | {"bias": changed["bias"] + _expand(offset, changed["bias"])}
 
 
 def _expand(x: jax.Array, like: jax.Array) -> jax.Array:

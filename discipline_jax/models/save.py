@@ -56,6 +56,7 @@ def save(
   *,
   dtype: DTypeLike = jnp.float32,
   labels: tuple[str, ...] = (),
+  problem_type: str | None = None,
   tokenizer: Mapping[str, str] | None = None,
 ) -> None:
   """Writes `config.json`, `model.safetensors`, and the tokenizer files of the checkpoint that the model came from.
@@ -68,6 +69,8 @@ def save(
     directory: where to write. It is made if it does not exist; a checkpoint in it is replaced.
     dtype: dtype of the weights on disk, float32 or bfloat16.
     labels: names of a classifier's classes; empty means `LABEL_0`, `LABEL_1` and so on.
+    problem_type: what transformers calls the loss of a classifier of rows; None: regression with one output, else
+      single_label_classification.
     tokenizer: the text of each file of the tokenizer; None copies the files of the checkpoint.
 
   Raises:
@@ -85,7 +88,7 @@ def save(
     **encoder.config.to_dict(),
     "architectures": [_architecture(model, encoder.config)],
     "dtype": jnp.dtype(dtype).name,
-    **_labels(model, labels),
+    **_labels(model, labels, problem_type),
   }
   folder = place(directory)
   try:
@@ -145,7 +148,7 @@ def _architecture(model: nnx.Module, config: ModelConfig) -> str:
   return _FAMILY[config.model_type] + head
 
 
-def _labels(model: nnx.Module, labels: tuple[str, ...]) -> dict:
+def _labels(model: nnx.Module, labels: tuple[str, ...], problem_type: str | None) -> dict:
   """Returns the fields of `config.json` from which transformers takes the number of a classifier's outputs."""
   if not isinstance(model, SequenceClassifier | PositionClassifier):
     return {}
@@ -154,8 +157,8 @@ def _labels(model: nnx.Module, labels: tuple[str, ...]) -> dict:
     raise ValueError(f"{len(names)} labels for {model.num_labels} outputs")
   kind = {}
   if isinstance(model, SequenceClassifier):
-    is_value = model.num_labels == 1
-    kind["problem_type"] = "regression" if is_value else "single_label_classification"
+    by_number = "regression" if model.num_labels == 1 else "single_label_classification"
+    kind["problem_type"] = problem_type or by_number
   return {
     "id2label": {str(i): name for i, name in enumerate(names)},
     "label2id": {name: i for i, name in enumerate(names)},

@@ -34,7 +34,7 @@ def symbol_tokenizer(
   k: int,
   is_upper: bool,
   aliases: Mapping[str, str],
-  max_length: int,
+  max_length: int | None,
   add_special_tokens: bool,
 ) -> Tokenizer:
   """Makes a tokenizer of sequences of symbols; everything else becomes the unknown token.
@@ -51,7 +51,8 @@ def symbol_tokenizer(
     k: the letters of a k-mer.
     is_upper: whether small letters of ASCII become capitals first.
     aliases: other spellings of single letters, each with the letter that it is read as.
-    max_length: largest number of tokens, special ones included; the end of a longer sequence is cut off.
+    max_length: largest number of tokens, special ones included; the end of a longer sequence is cut off. None:
+      sequences come in pairs, which are cut together by who calls the tokenizer.
     add_special_tokens: whether a sequence gets the special token cls before and sep after it.
   """
   unknown = special["unk"]
@@ -69,21 +70,30 @@ def symbol_tokenizer(
   names = [special[role] for role in ("pad", "cls", "sep", "mask")]
   steps += _hide(names, kind)
   tokenizer.normalizer = normalizers.Sequence(steps)
-  unit = {
+  unit = _unit(kind, k)
+  if max_length is None:
+    tokenizer.pre_tokenizer = _keep(unit)
+  else:
+    room = max_length - 2 * add_special_tokens
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+      [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
+    )
+  cls, sep = special["cls"], special["sep"]
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=[cls, "$A", sep] if add_special_tokens else ["$A"],
+    pair=[cls, "$A", sep, "$B:1", f"{sep}:1"] if max_length is None else None,
+    special_tokens=[(token, ids[token]) for token in (cls, sep)],
+  )
+  return tokenizer
+
+
+def _unit(kind: str, k: int) -> str:
+  """Returns the regular expression of a symbol; see `symbol_tokenizer`."""
+  return {
     "characters": _LETTER,
     "kmers": f"{_LETTER}{{{k}}}",
     "smiles": rf"(?:{SMILES}|[\[\]])",
   }.get(kind, f"{_LETTER}+")
-  room = max_length - 2 * add_special_tokens
-  tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-    [_keep(rf"\A(?:[\s\x1c-\x1f]*{unit}){{0,{room}}}"), _keep(unit)]
-  )
-  cls, sep = special["cls"], special["sep"]
-  tokenizer.post_processor = processors.TemplateProcessing(
-    single=[cls, "$A", sep] if add_special_tokens else ["$A"],
-    special_tokens=[(token, ids[token]) for token in (cls, sep)],
-  )
-  return tokenizer
 
 
 def _without_holes(ids: Mapping[str, int], size: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from jaxtyping import UInt
 
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import NUM_SPECIAL
 from discipline_jax.tasks.splits import Split
 
@@ -40,6 +41,21 @@ class Baseline:
   units: Mapping[str, np.ndarray]
   labels: Mapping[str, np.ndarray]
   predicted: Mapping[str, np.ndarray]
+
+
+def check_kind(task: Task) -> None:
+  """Raises UserError if there are no baselines for a task."""
+  if task.windows:
+    raise UserError(
+      "task.long = 'windows' is not for the simple baselines, which read one input for a sequence; set"
+      " --config.task.long=cut"
+    )
+  if task.answer.kind not in ("classification", "regression"):
+    raise UserError(
+      f"task {task.name} asks for {task.answer.kind}, and the simple baselines answer for classification and regression"
+      " alone; train each init with --config.mode=finetune, and lay the runs side by side with python -m"
+      " discipline_jax.report"
+    )
 
 
 def fit_baselines(plan: Plan) -> dict[str, list[Baseline]]:

@@ -1,6 +1,6 @@
-"""Runs a trained model over samples."""
+"""Runs a trained model over samples, and scores its outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -8,7 +8,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int, Int32
 
+from discipline_jax.tasks.answer import Answer, Predictions
 from discipline_jax.tasks.features import Features
+from discipline_jax.tasks.windows import first_rows, mean_over_windows
 from discipline_jax.training.samples import Samples
 from discipline_jax.training.sharding import num_shards, put, replicated, rows_sharding
 
@@ -78,3 +80,35 @@ def compute_outputs(
     inner: Any = [slice(width) for width in outputs.shape[2:]]
     result[(replicas, places, *inner)] = outputs
   return result
+
+
+def score_outputs(
+  answer: Answer,
+  features: Features,
+  samples: Int32[np.ndarray, " samples"],
+  outputs: np.ndarray,
+  scale: Mapping[str, Any],
+) -> Predictions:
+  """Scores the outputs of some samples; of windows, those of a sequence together.
+
+  If there is one answer for a whole sequence, the mean of its windows' outputs gives it.
+
+  Args:
+    answer: answer of the task.
+    features: all samples.
+    samples: numbers of the samples, or of windows that follow each other.
+    outputs: outputs [samples, ...], not standardised.
+    scale: see `Answer.scale`.
+  """
+  targets = {name: target[samples] for name, target in features.targets.items()}
+  groups, windows = features.groups[samples], features.windows
+  if answer.of_positions:
+    groups = samples if windows is None else windows.owners[samples]
+  elif windows is not None:
+    owners = windows.owners[samples]
+    firsts = first_rows(owners)
+    outputs, samples = mean_over_windows(outputs, owners), owners[firsts]
+    targets = {name: target[firsts] for name, target in targets.items()}
+    groups = groups[firsts]
+  measured = answer.measure(outputs, {**targets, **scale}, groups)
+  return Predictions(samples, outputs, answer.units(samples, groups), measured)

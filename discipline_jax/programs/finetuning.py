@@ -15,7 +15,7 @@ from jaxtyping import Float32
 from discipline_jax.files import progress
 from discipline_jax.models.functional import Forward, classifier_function
 from discipline_jax.models.initialise import abstract_params, initial_params, word_embeddings
-from discipline_jax.programs.evaluation import compute_outputs, place_samples
+from discipline_jax.programs.evaluation import compute_outputs, place_samples, score_outputs
 from discipline_jax.programs.finetuning_plan import Plan
 from discipline_jax.tasks.answer import Predictions
 from discipline_jax.training.batches import Batches
@@ -143,17 +143,18 @@ class Finetuning:
     """
     plan = self.plan
     params = self.restored(params)
-    indices = np.stack([split[part] for split in plan.splits]).astype(np.int32)
-    indices = indices if max_examples == -1 else indices[:, :max_examples]
+    own = [split[part].astype(np.int32) for split in plan.splits]
+    if max_examples != -1:
+      own = [one[:max_examples] for one in own]
+    longest = max(map(len, own))  # replicas may have other numbers of windows
+    indices = np.stack([np.pad(one, (0, longest - len(one)), constant_values=-1) for one in own])
     predictions = []
-    for group, own in zip(self.groups, params, strict=True):
-      outputs = self.outputs(own, group, indices[group])
-      for samples, scale, one in zip(indices[group], plan.scales[group], outputs, strict=True):
-        targets = {name: target[samples] for name, target in plan.features.targets.items()}
-        own_groups = plan.features.groups[samples]
-        measured = plan.task.answer.measure(one, targets | scale, own_groups)
-        units = plan.task.answer.units(samples, own_groups)
-        predictions.append(Predictions(samples, one, units, measured))
+    for group, weights in zip(self.groups, params, strict=True):
+      outputs = self.outputs(weights, group, indices[group])
+      for samples, scale, one in zip(own[group], plan.scales[group], outputs, strict=True):
+        predictions.append(
+          score_outputs(plan.task.answer, plan.features, samples, one[: len(samples)], scale)
+        )
     return predictions
 
   def restored(self, params: list[dict]) -> list[dict]:

@@ -22,6 +22,7 @@ def describe(program: Finetuning) -> dict[str, str]:
     "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
     f" {answer.summary}, {answer.metric}",
     "split": f"{counts}; seeds {plan.seeds}",
+    **({} if features.windows is None else {"windows": features.windows.describe}),
     **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
     "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(program):.1f}% of the"
     " positions of an epoch are padding",

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.config import ModelConfig, read_config
-from discipline_jax.models.heads import ClassifierConfig
+from discipline_jax.models.heads import Classifier, ClassifierConfig
 from discipline_jax.models.hilbert_cnn import NUCLEOTIDES, HilbertConfig
 from discipline_jax.models.locate import hub_commit, resolve
 from discipline_jax.models.tokenizer import (
@@ -140,6 +140,11 @@ def with_dropout(model_config: ModelConfig, config: ConfigDict) -> ModelConfig:
 
 
 def _hilbert_cnn(config: ConfigDict, task: Task, sizes: dict) -> tuple[HilbertConfig, Vocabulary]:
+  if task.pairs or not isinstance(task.answer.head, Classifier):
+    raise UserError(
+      f"model_type hilbert_cnn answers for single whole sequences, but task {task.name} asks for"
+      f" {'pairs' if task.pairs else task.answer.kind}; choose another model"
+    )
   letters = set() if task.alphabet is None else set(task.alphabet.symbols)
   wrong = sorted(letters - set(dna.ALPHABET.symbols))
   if wrong or not set(NUCLEOTIDES) <= letters:

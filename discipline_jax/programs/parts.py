@@ -8,9 +8,10 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.metrics import is_scored
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import Features
-from discipline_jax.tasks.groups import group_by_identity
+from discipline_jax.tasks.groups import group_by_identity, join_groups
 from discipline_jax.tasks.leakage import Overlap, overlaps
 from discipline_jax.tasks.splits import Split, equally_long, make_split
 
@@ -42,9 +43,13 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
     UserError: groups for a task whose parts are given, or too few of them.
   """
   answer = task.answer
-  groups, grouping = _groups(config.task.group_identity, task, features)
-  classes = answer.classes(features.targets)
-  strata = answer.strata(features.targets) if task.stratified else None
+  windows = features.windows
+  # Sequences are drawn, with all of their windows.
+  firsts = slice(None) if windows is None else windows.firsts
+  groups, grouping = _groups(config.task.group_identity, task, features, firsts)
+  own = {name: target[firsts] for name, target in features.targets.items()}
+  classes = answer.classes(own)
+  strata = answer.strata(own) if task.stratified else None
   drawn = [
     make_split(
       features.parts,
@@ -57,21 +62,54 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
     for seed in seeds
   ]
   splits = equally_long(drawn)
+  if windows is not None:
+    drawn = [{part: windows.of(one) for part, one in split.items()} for split in splits]
+    # Replicas are trained side by side, but scored on all windows of their own sequences.
+    trained = equally_long([{"train": split["train"]} for split in drawn])
+    splits = [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
+    classes = answer.classes(features.targets)
+  _check_scored(task, features, splits)
+  members = answer.members(features.targets)
   if classes is not None:
-    _warn_of_lost_classes(classes, answer.labels, splits, seeds)
+    present = np.unique(classes)
+    lost = [np.setdiff1d(present, classes[split["train"]]) for split in splits]
+    _warn_of_lost_classes(lost, answer.labels, seeds)
+  elif members is not None:
+    lost = [np.flatnonzero(members.any(0) > members[split["train"]].any(0)) for split in splits]
+    _warn_of_lost_classes(lost, answer.labels, seeds)
   common = overlaps(features, splits)
   _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
 
 
+def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
+  """Raises UserError if a part has no position that is scored, so that there is nothing to train on or to score."""
+  if not task.answer.of_positions:
+    return
+  labels = features.targets["labels"]
+  for split in splits:
+    for part, samples in split.items():
+      if not is_scored(labels[samples]).any():
+        raise UserError(
+          f"no position of the {part} part of task {task.name} is scored within the {labels.shape[1]} tokens that"
+          " are read; give labels of other positions or other parts, or raise task.max_length"
+        )
+
+
 def _groups(
-  identity: float | None, task: Task, features: Features
+  identity: float | None, task: Task, features: Features, firsts: slice | np.ndarray
 ) -> tuple[np.ndarray | None, str | None]:
-  """Returns the number of each sample's group and a line about the groups, or twice None if there are none."""
+  """Returns the number of each sequence's group and a line about the groups, or twice None if there are none.
+
+  Args:
+    identity: `task.group_identity`.
+    task, features: the task and its samples.
+    firsts: the first window of each sequence.
+  """
   if identity is None:
     if not task.grouped:
       return None, None
-    groups, origin = features.groups, "of the table"
+    groups, origin = features.groups[firsts], "of the table"
   else:
     if not 0 < identity <= 1:
       raise UserError(
@@ -86,22 +124,19 @@ def _groups(
         f"task.group_identity = {identity} is for random parts, but the parts of task {task.name} are given; unset it"
       )
     groups, k = group_by_identity(features.symbols, identity)
+    if features.windows is not None:
+      groups = join_groups(groups, features.windows.owners)
     origin = f"of sequences that share {100 * identity:g}% of their {k}-mers"
   sizes = np.bincount(groups)
   return groups, f"{len(sizes)} {origin}, of up to {sizes.max()} samples, each in one part"
 
 
 def _warn_of_lost_classes(
-  classes: np.ndarray, labels: Sequence[str], splits: Sequence[Split], seeds: Sequence[int]
+  lost: Sequence[np.ndarray], labels: Sequence[str], seeds: Sequence[int]
 ) -> None:
-  present = np.unique(classes)
-  lost = {
-    seed: np.setdiff1d(present, classes[split["train"]])
-    for seed, split in zip(seeds, splits, strict=True)
-  }
   told = [
     f"{', '.join(labels[one] for one in missing)[:80]} (seed {seed})"
-    for seed, missing in lost.items()
+    for seed, missing in zip(seeds, lost, strict=True)
     if len(missing)
   ]
   if told:

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 from jaxtyping import Int, Num
 
-from discipline_jax import metrics
+from discipline_jax import label_metrics, metrics
 from discipline_jax.report.tree import Run
 
 _TOLERANCE = 0.05  # points; predictions are kept in single precision
@@ -21,14 +21,14 @@ class Scored:
   Attributes:
     seeds: of the replicas.
     units: numbers of the samples or, where samples vote, of their groups.
-    labels: true classes or values.
+    labels: true classes or values; with a further axis over positions or over several labels, see `metrics.score`.
     predicted: predicted ones.
   """
 
   seeds: Int[np.ndarray, " replicas"]
   units: Int[np.ndarray, "replicas samples"]
-  labels: Num[np.ndarray, "replicas samples"]
-  predicted: Num[np.ndarray, "replicas samples"]
+  labels: Num[np.ndarray, "replicas samples ..."]
+  predicted: Num[np.ndarray, "replicas samples ..."]
 
 
 def read_predictions(run: Run, part: str) -> Scored | None:
@@ -54,17 +54,17 @@ def read_predictions(run: Run, part: str) -> Scored | None:
 def _check(scored: Scored, run: Run, part: str, path: pathlib.Path) -> None:
   """Raises ValueError if the predictions do not have the scores of the run's result."""
   metric, expected = run.result["metric"], run.result[part]["runs"]
-  arrays = (scored.units, scored.labels, scored.predicted)
-  whole = (scored.seeds, scored.units)
-  is_of_classes = metric in metrics.CLASS_METRICS
+  labels, predicted = scored.labels, scored.predicted
   is_valid = (
-    (is_of_classes or metric in metrics.VALUE_METRICS)
-    and scored.seeds.shape == (len(expected),)
-    and all(one.ndim == 2 and one.shape == (len(expected), scored.units.shape[1]) for one in arrays)
+    scored.seeds.shape == (len(expected),)
+    and scored.units.ndim == 2
     and scored.units.shape[1] > 0
-    and all(np.issubdtype(one.dtype, np.integer) for one in whole)
-    and all(np.issubdtype(one.dtype, np.number) and np.isfinite(one).all() for one in arrays)
-    and (not is_of_classes or all(_are_classes(one) for one in arrays[1:]))
+    and labels.shape == predicted.shape
+    and labels.shape[:2] == (len(expected), scored.units.shape[1])
+    and labels.ndim in (2, 3)
+    and all(np.issubdtype(one.dtype, np.integer) for one in (scored.seeds, scored.units))
+    and all(np.issubdtype(one.dtype, np.number) for one in (labels, predicted))
+    and _are_of(metric, labels, predicted)
   )
   if is_valid:
     once = np.ones((1, scored.units.shape[1]), int)
@@ -74,6 +74,22 @@ def _check(scored: Scored, run: Run, part: str, path: pathlib.Path) -> None:
     )
   if not is_valid:
     raise ValueError(f"the predictions on {part} are not those of the result beside them, {path}")
+
+
+def _are_of(metric: str, labels: np.ndarray, predicted: np.ndarray) -> bool:
+  """Returns whether a metric can score these labels and predictions; one of positions may lack those not scored."""
+  if labels.ndim == 3 and metrics.has_several_labels(labels[0], predicted[0]):
+    are_binary = bool(np.isin(labels, (0, 1)).all() and np.isfinite(predicted).all())
+    return are_binary and metric in label_metrics.LABEL_METRICS
+  if labels.ndim == 3:
+    chosen = metrics.is_scored(labels)
+    if not chosen.any(axis=(1, 2)).all():
+      return False
+    labels, predicted = labels[chosen], predicted[chosen]
+  if metric in metrics.CLASS_METRICS:
+    return _are_classes(labels) and _are_classes(predicted)
+  are_finite = bool(np.isfinite(labels).all() and np.isfinite(predicted).all())
+  return are_finite and metric in metrics.VALUE_METRICS
 
 
 def _are_classes(values: np.ndarray) -> bool:
@@ -91,9 +107,14 @@ def paired(ours: Scored, theirs: Scored) -> tuple[Scored, np.ndarray] | None:
   if not seeds or ours.units.shape[1] != theirs.units.shape[1]:
     return None
   own, other = (_sorted(one, seeds) for one in (ours, theirs))
-  if not (np.array_equal(own.units, other.units) and np.array_equal(own.labels, other.labels)):
+  if not (np.array_equal(own.units, other.units) and _same(own.labels, other.labels)):
     return None
   return own, other.predicted
+
+
+def _same(labels: np.ndarray, others: np.ndarray) -> bool:
+  has_nan = np.issubdtype(labels.dtype, np.floating) and np.issubdtype(others.dtype, np.floating)
+  return np.array_equal(labels, others, equal_nan=has_nan)
 
 
 def _sorted(scored: Scored, seeds: list[int]) -> Scored:
@@ -101,7 +122,7 @@ def _sorted(scored: Scored, seeds: list[int]) -> Scored:
   rows = [scored.seeds.tolist().index(seed) for seed in seeds]
   order = np.argsort(scored.units[rows], axis=1, kind="stable")
   units, labels, predicted = (
-    np.take_along_axis(one[rows], order, axis=1)
+    np.take_along_axis(one[rows], order.reshape(*order.shape, *[1] * (one.ndim - 2)), axis=1)
     for one in (scored.units, scored.labels, scored.predicted)
   )
   return Scored(np.array(seeds, np.int64), units, labels, predicted)

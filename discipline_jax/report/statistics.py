@@ -68,9 +68,9 @@ def paired_p_value(
 
 def paired_bootstrap(
   score: Score,
-  labels: Num[np.ndarray, "seeds samples"],
-  a: Num[np.ndarray, "seeds samples"],
-  b: Num[np.ndarray, "seeds samples"],
+  labels: Num[np.ndarray, "seeds samples ..."],
+  a: Num[np.ndarray, "seeds samples ..."],
+  b: Num[np.ndarray, "seeds samples ..."],
   *,
   resamples: int,
   seed: int,
@@ -99,9 +99,9 @@ def paired_bootstrap(
 
 def paired_bootstraps(
   score: Score,
-  labels: Num[np.ndarray, "seeds samples"],
-  models: Sequence[Num[np.ndarray, "seeds samples"]],
-  b: Num[np.ndarray, "seeds samples"],
+  labels: Num[np.ndarray, "seeds samples ..."],
+  models: Sequence[Num[np.ndarray, "seeds samples ..."]],
+  b: Num[np.ndarray, "seeds samples ..."],
   *,
   resamples: int,
   seed: int,

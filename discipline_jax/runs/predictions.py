@@ -2,11 +2,14 @@
 
 `predictions.npz` has `seeds` (int64 [replicas]) and for each part P of the data, validation and test:
 
-  P.samples    int32 [replicas, samples]         number of each sample in the task
+  P.samples    int32 [replicas, samples]         number of each sample in the task, or of each window; -1 fills rows
   P.outputs    float32 [replicas, samples, ...]  logits or values, not standardised
   P.units      int32 [replicas, units]           what was scored: samples or, if samples vote, groups; by number
-  P.labels     [replicas, units]                 true class, by number, or true value
-  P.predicted  [replicas, units]                 predicted class or value
+  P.labels     [replicas, units, ...]            true class, by number, or true value
+  P.predicted  [replicas, units, ...]            predicted class or value
+
+Answers about positions have an axis over positions: of outputs, over tokens, special ones counted; of labels, with -1
+or NaN where none is scored. Of several labels, an axis over them: 0 or 1, and as predictions the logits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,11 +37,30 @@ def write_predictions(
   arrays: dict[str, Any] = {"seeds": np.array(seeds, np.int64)}
   for name, replicas in parts.items():
     arrays |= {
-      f"{name}.samples": np.stack([one.samples for one in replicas]).astype(np.int32),
-      f"{name}.outputs": np.stack([one.outputs for one in replicas]).astype(np.float32),
+      f"{name}.samples": _stacked([one.samples for one in replicas]).astype(np.int32),
+      f"{name}.outputs": _stacked([one.outputs for one in replicas], 0).astype(np.float32),
       f"{name}.units": np.stack([one.units for one in replicas]).astype(np.int32),
-      f"{name}.labels": np.stack([one.measured.labels for one in replicas]),
-      f"{name}.predicted": np.stack([one.measured.predicted for one in replicas]),
+      **{
+        f"{name}.{what}": _stacked([getattr(one.measured, what) for one in replicas])
+        for what in ("labels", "predicted")
+      },
     }
   with whole_file(workdir / FILE) as file:
     np.savez(file, **arrays)  # without compression, which saves little on logits
+
+
+def _stacked(arrays: Sequence[np.ndarray], fill: float | None = None) -> np.ndarray:
+  """Stacks arrays; what some of them lack at the end of an axis is filled, by default as what is not scored."""
+  if fill is None:
+    fill = np.nan if np.issubdtype(arrays[0].dtype, np.floating) else -1
+  shape = np.max([one.shape for one in arrays], axis=0)
+  return np.stack(
+    [
+      np.pad(
+        one,
+        [(0, size - own) for size, own in zip(shape, one.shape, strict=True)],
+        constant_values=fill,
+      )
+      for one in arrays
+    ]
+  )

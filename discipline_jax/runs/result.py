@@ -59,4 +59,5 @@ def scores(measured: Sequence[Measured], metric: str) -> dict[str, Any]:
     "constant": [one.constant for one in certain],
     **({} if None in balanced else {"balanced_accuracy": balanced}),
     "unbalanced": any(one.unbalanced for one in certain),
+    **({"measures": [dict(one.measures) for one in measured]} if measured[0].measures else {}),
   }

@@ -11,7 +11,18 @@ from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
-from discipline_jax.tasks import custom, dna, glue, music, own_table, planted, protein, sources
+from discipline_jax.tasks import (
+  custom,
+  dna,
+  glue,
+  introns,
+  music,
+  planted,
+  protein,
+  secondary_structure,
+  sources,
+  table_format,
+)
 from discipline_jax.tasks.base import Task
 
 # The options that every task takes.
@@ -23,6 +34,8 @@ _COMMON = (
   "group_identity",
   "reverse_complement",
 )
+# Those of sequences that may be longer than the model can read.
+_WINDOWS = ("long", "stride")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +55,10 @@ class _Entry:
   is_public: bool = True
 
 
-def _protein(make: Callable) -> _Entry:
+def _protein(make: Callable, *options: str) -> _Entry:
   return _Entry(
-    lambda data_dir, task: make(data_dir, skip_invalid=task.skip_invalid), ("skip_invalid",)
+    lambda data_dir, task: make(data_dir, skip_invalid=task.skip_invalid),
+    ("skip_invalid", *options),
   )
 
 
@@ -54,7 +68,10 @@ _TASKS: dict[str, _Entry] = {
   "dna_h3k9ac": _Entry(lambda data_dir, _: dna.histone("dna_h3k9ac", "H3K9ac.txt", data_dir)),
   "dna_splice": _Entry(lambda data_dir, _: dna.splice(data_dir)),
   "dna_planted": _Entry(lambda *_: planted.planted()),
-  "protein_localization": _protein(protein.localization),
+  "dna_introns": _Entry(lambda data_dir, _: introns.introns(data_dir), _WINDOWS),
+  "protein_ss3": _protein(secondary_structure.ss3, *_WINDOWS),
+  "protein_ss8": _protein(secondary_structure.ss8, *_WINDOWS),
+  "protein_localization": _protein(protein.localization, *_WINDOWS),
   "protein_stability": _protein(protein.stability),
   "protein_fluorescence": _protein(protein.fluorescence),
   "music_composer": _Entry(
@@ -70,9 +87,15 @@ _TASKS: dict[str, _Entry] = {
   ),
   "custom": _Entry(
     lambda _, task: custom.custom(
-      task.path, own_table.task_format(task), task.alphabet, task.metric
+      task.path, table_format.task_format(task), task.alphabet, task.metric
     ),
-    ("path", "alphabet", "metric", *(field.name for field in dataclasses.fields(own_table.Format))),
+    (
+      "path",
+      "alphabet",
+      "metric",
+      *_WINDOWS,
+      *(field.name for field in dataclasses.fields(table_format.Format)),
+    ),
     is_public=False,  # the user's own file
   ),
   **{
@@ -115,7 +138,19 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   task = entry.make(folder, options)
   if entry.is_public:
     copies.refresh(task.files)
-  return task
+  return _with_windows(task, options) if takes(name, "long") else task
+
+
+def _with_windows(task: Task, options: ConfigDict) -> Task:
+  """Returns the task with what its options say of long sequences."""
+  if options.long not in ("cut", "windows"):
+    raise UserError(f"task.long = {options.long!r} is not one of: cut, windows")
+  if options.long == "cut" and options.stride is not None:
+    raise UserError(
+      f"task.stride = {options.stride} is for task.long=windows; set --config.task.long=windows, or"
+      " --config.task.stride=None"
+    )
+  return dataclasses.replace(task, windows=options.long == "windows", stride=options.stride)
 
 
 def takes(name: str, option: str) -> bool:

@@ -6,17 +6,20 @@ writes, and what `task.json` keeps of it. The kinds of answers are in `tasks.ans
 
 import abc
 import dataclasses
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32
+from absl import logging
+from jaxtyping import Array, Bool, Float, Int32
 
 from discipline_jax.errors import UserError
+from discipline_jax.metrics import score, undefined
 from discipline_jax.models.heads import Head
 from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.examples import Example
+from discipline_jax.tasks.windows import Windows
 
 # The arrays that a loss and a score compare the outputs with, by name; the first axis runs over samples.
 Targets = Mapping[str, Any]
@@ -31,8 +34,10 @@ class Measured:
     score: in the task's metric, times 100.
     collapsed: whether the model predicts (nearly) the same for all samples.
     labels, predicted: what was scored: the true and the predicted class or value of each sample or, if samples vote, of
-      each group.
+      each group. Of positions, [samples, positions] with -1 or NaN where none is scored; of several labels, 0 or 1 for
+      each, and the logits.
     errors: further losses by name.
+    measures: further scores, for result.json.
   """
 
   loss: float
@@ -41,6 +46,7 @@ class Measured:
   labels: np.ndarray
   predicted: np.ndarray
   errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  measures: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +73,23 @@ class Layout:
   Attributes:
     lengths: length of each sample in tokens, special tokens counted.
     start: position of the first symbol: 1 behind a [CLS], else 0.
+    windows: which samples are windows of one sequence; None if none are.
   """
 
   lengths: Int32[np.ndarray, " samples"]
   start: int
+  windows: Windows | None = None
+
+  def of_symbols(self, outputs: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields, for each sequence, the outputs [symbols, ...] of its symbols, each from the window that decides it."""
+    if self.windows is None:
+      for row, length in zip(outputs, self.lengths, strict=True):
+        yield row[self.start : length - self.start]
+      return
+    places = self.windows.decided + self.start
+    ends = [*self.windows.firsts[1:].tolist(), len(outputs)]
+    for first, end in zip(self.windows.firsts.tolist(), ends, strict=True):
+      yield np.concatenate([outputs[row][slice(*places[row])] for row in range(first, end)])
 
 
 class Answer(abc.ABC):
@@ -81,10 +100,17 @@ class Answer(abc.ABC):
     metrics: the metrics that can score it; the first one is the default.
     metric: the chosen one.
     labels: names of the classes; empty if there are none.
+    form: how a table writes a label: a `word`; a `list`, which JSON may hold as one; or a list over `positions`, which
+      FASTA has behind the sequence.
+    of_positions: whether there is an answer for each symbol of a sample.
+    problem_type: what transformers calls a classifier of rows with this loss; None: by its number of outputs.
   """
 
   kind: ClassVar[str]
   metrics: ClassVar[tuple[str, ...]]
+  form: ClassVar[str] = "word"
+  of_positions: ClassVar[bool] = False
+  problem_type: ClassVar[str | None] = None
   metric: str
   labels: tuple[str, ...]
 
@@ -103,15 +129,34 @@ class Answer(abc.ABC):
     return missing(labels)
 
   @classmethod
-  def key(cls, label: Any) -> Hashable:
-    """Returns what all labels of a class have in common, if training must have a sample of each class; else None."""
+  def keys(cls, label: Any) -> Collection[Hashable]:
+    """Returns the classes of a label that training must have, too; names of one class have one key."""
     del label
-    return None
+    return ()
 
   @classmethod
   @abc.abstractmethod
-  def parse(cls, text: str, place: str) -> Any:
-    """Reads the label of a row of a table; raises UserError, with `place`, if it is not a label."""
+  def parse(cls, text: Any, place: str) -> Any:
+    """Reads the label of a row of a table; raises UserError, with `place`, if it is not a label.
+
+    Unless `form` is `word`, the label may be a list, too.
+    """
+
+  @classmethod
+  def aligned(cls, label: Any, symbols: Sequence[str], place: str, ignored: str | None) -> Any:
+    """Returns a parsed label as it belongs to the symbols of its sample.
+
+    Args:
+      label: what `parse` returned.
+      symbols: symbols of the sample.
+      place: `file:line`, for messages.
+      ignored: the label of positions that are not scored.
+
+    Raises:
+      UserError: a label that does not fit the symbols.
+    """
+    del symbols, place, ignored
+    return label
 
   @classmethod
   @abc.abstractmethod
@@ -140,6 +185,17 @@ class Answer(abc.ABC):
   def targets(self, examples: Sequence[Example], layout: Layout) -> dict[str, np.ndarray]:
     """Returns the arrays that the samples are trained on and scored with."""
 
+  def window(self, label: Any, symbols: slice, decided: slice) -> Any:
+    """Returns the `Example.label` of a window of a sequence: by default that of the whole.
+
+    Args:
+      label: of the sequence.
+      symbols: those of the window.
+      decided: those for which this window is to answer, and no other one.
+    """
+    del symbols, decided
+    return label
+
   def strata(self, targets: Targets) -> np.ndarray | None:
     """Returns a number for each sample; each random part gets the same share of every number. None: no such numbers."""
     del targets
@@ -166,6 +222,11 @@ class Answer(abc.ABC):
     """
     del scale
     return params
+
+  def members(self, targets: Targets) -> Bool[np.ndarray, "samples classes"] | None:
+    """Returns which classes each sample has, if it may have several of them."""
+    del targets
+    return None
 
   def classes(self, targets: Targets) -> np.ndarray | None:
     """Returns the number of each sample's class, if samples have one."""
@@ -249,3 +310,21 @@ class Answer(abc.ABC):
     """Returns the fields for `from_json`."""
     assert dataclasses.is_dataclass(self)
     return {"kind": self.kind, **dataclasses.asdict(self)}
+
+
+def measured_by(
+  metric: str, losses: np.ndarray, collapsed: bool, labels: np.ndarray, predicted: np.ndarray
+) -> Measured:
+  """Returns measurements with the score of `metric`; a log says if it has no value.
+
+  Args:
+    metric: see `metrics.score`.
+    losses: one for each sample, or for each scored position.
+    collapsed, labels, predicted: see `Measured`.
+  """
+  constant = undefined(metric, labels, predicted)
+  if constant is not None:
+    logging.warning("%s is 0 because the %s are all the same", metric, constant)
+  return Measured(
+    float(losses.mean()), score(metric, labels, predicted), collapsed, labels, predicted
+  )

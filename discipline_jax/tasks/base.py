@@ -26,6 +26,9 @@ class Task:
     add_special_tokens: whether a sequence gets [CLS] before and [SEP] after it.
     stratified: whether a random split has similar shares of each label in all parts.
     grouped: whether a random split has all samples of a group in one part.
+    pairs: whether a sample is two sequences of symbols.
+    windows: whether longer sequences are cut into overlapping windows, and not cut at the end.
+    stride: most symbols from the start of a window to that of the next one; None: half a window.
   """
 
   name: str
@@ -37,6 +40,9 @@ class Task:
   add_special_tokens: bool = True
   stratified: bool = False
   grouped: bool = False
+  pairs: bool = False
+  windows: bool = False
+  stride: int | None = None
 
   def to_json(self) -> dict[str, Any]:
     """Returns the fields for `from_json`: all that using a trained model needs, so no samples."""
@@ -46,6 +52,8 @@ class Task:
       "answer": self.answer.to_json(),
       "max_length": self.max_length,
       "add_special_tokens": self.add_special_tokens,
+      "windows": self.windows,
+      "stride": self.stride,
     }
 
   @classmethod
@@ -72,4 +80,6 @@ class Task:
       fields["max_length"],
       read=dict,
       add_special_tokens=fields.get("add_special_tokens", fields.get("bracketed", True)),
+      windows=fields.get("windows", False),
+      stride=fields.get("stride"),
     )

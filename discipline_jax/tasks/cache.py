@@ -15,12 +15,14 @@ from discipline_jax.files.copies import fetched
 from discipline_jax.files.places import Path, make_folder
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.tasks.features import Features
+from discipline_jax.tasks.windows import Windows
 
 # Part of every name: raise it when the same files are encoded in another way.
 _VERSION = 2
 # Bytes; encoding smaller files takes no longer than reading features from disk.
 _WORTH = 1 << 20
 _TARGET = "target."  # before the names of targets in a file
+_WINDOWS = "windows."
 
 
 def cached(
@@ -87,8 +89,10 @@ class _Warnings(python_logging.Handler):
 
 def _save(path: Path, features: Features, warnings: list[str]) -> None:
   make_folder(path.parent)
+  windows = {} if features.windows is None else vars(features.windows)
   arrays: dict[str, Any] = {
     **{name: value for name, value in vars(features).items() if isinstance(value, np.ndarray)},
+    **{_WINDOWS + name: value for name, value in windows.items()},
     **{_target_name(name): target for name, target in features.targets.items()},
   }
   with whole_file(path) as file:
@@ -108,8 +112,14 @@ def _load(path: pathlib.Path) -> tuple[Features, list[str]]:
     content["groups"] = content.pop("pieces")
   own = {name: content.pop(name) for name in ("symbols", "lengths", "groups", "symbol_ids")}
   segments = content.pop("segments", None)
+  own_windows = {
+    name.removeprefix(_WINDOWS): content.pop(name)
+    for name in list(content)
+    if name.startswith(_WINDOWS)
+  }
+  windows = Windows(**own_windows) if own_windows else None
   targets = {name.removeprefix(_TARGET): target for name, target in content.items()}
-  return Features(**own, segments=segments, parts=parts, targets=targets), warnings
+  return Features(**own, segments=segments, parts=parts, targets=targets, windows=windows), warnings
 
 
 def _target_name(name: str) -> str:

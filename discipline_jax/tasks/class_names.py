@@ -1,4 +1,4 @@
-"""Decides which labels name a class, and which of them name the same one."""
+"""Decides which labels name a class, which of them name the same one, and in which order they are."""
 
 import collections
 import math
@@ -8,6 +8,8 @@ from collections.abc import Collection, Hashable, Iterable
 from decimal import Decimal
 
 from absl import logging
+
+from discipline_jax.errors import UserError
 
 # Missing values as pandas, R, SAS, VCF and Weka write them, and the errors of spreadsheets.
 _MISSING = frozenset(
@@ -37,6 +39,7 @@ _DATE = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _WHOLE = re.compile(r"([+-]?(?:0|[1-9][0-9]*))\.0*")
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 def missing(labels: Iterable[str | None]) -> dict[str, str]:
@@ -169,3 +172,28 @@ def _listed(names: Collection[str]) -> str:
   composed = {unicodedata.normalize("NFC", name) for name in names}
   show = repr if len(composed) == len(names) else ascii  # else they look the same
   return ", ".join(map(show, sorted(names)[:10]))
+
+
+def sort_labels(values: Iterable[str]) -> list[str]:
+  """Sorts names: as numbers if all of them are integers, else as text."""
+  ordered = sorted(values)  # first, so that 1 and 01 have an order
+  try:
+    return sorted(ordered, key=int)
+  except ValueError:
+    return ordered
+
+
+def present(text: str, place: str) -> str:
+  """Returns a label without blanks around it; raises UserError, with `place`, if there is none."""
+  label = text.strip()
+  if not label:
+    raise UserError(f"no label, {place}; every row needs one")
+  refuse_control(label, place)
+  return label
+
+
+def refuse_control(label: str, place: str) -> None:
+  """Raises UserError if a label has a control character."""
+  control = _CONTROL.search(label)
+  if control:
+    raise UserError(f"the control character {control[0]!r} in a label, {place}; correct the line")

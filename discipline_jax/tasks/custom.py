@@ -10,11 +10,11 @@ from absl import logging
 
 from discipline_jax.errors import UserError
 from discipline_jax.letters import both_cases, look_alikes, thymine_and_uracil
-from discipline_jax.tasks.answers import KINDS, sort_labels
+from discipline_jax.tasks.answers import KINDS
 from discipline_jax.tasks.base import Task
-from discipline_jax.tasks.class_names import class_key, class_name, class_names
+from discipline_jax.tasks.class_names import class_key, class_name, class_names, sort_labels
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.own_table import Format, Sample, read_parts
+from discipline_jax.tasks.own_table import Sample, read_parts
 from discipline_jax.tasks.readers.tables import Row, json_text
 from discipline_jax.tasks.strands import both_strands
 from discipline_jax.tasks.symbols import (
@@ -22,6 +22,7 @@ from discipline_jax.tasks.symbols import (
   joined_words,
   split_atoms,
 )
+from discipline_jax.tasks.table_format import Format
 
 _COMMAS = re.compile(r"\S(\s*,\s*\S)+")  # as lists are written
 
@@ -64,7 +65,7 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   groups = _numbered_groups(row for rows in parts.values() for row, _, _ in rows)
   examples = {
     part: [
-      Example(sequence, answer.encode(label), group=groups.get(row.place))
+      Example(sequence, answer.encode(label), group=groups.get(row.place), first=row.first)
       for sequence, (row, _, label) in zip(
         encode([own for _, own, _ in rows], symbols), rows, strict=True
       )
@@ -79,6 +80,7 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
     lambda: examples,
     stratified=True,
     grouped=form.group_column is not None,
+    pairs=len(form.sequence_columns) == 2,
   )
 
 

@@ -49,9 +49,11 @@ class Example:
     second: the second text of a pair.
     group: the number of the group that the sample belongs to, if groups are scored and not samples, or if a random
       split is to keep them together.
+    first: the number of symbols of the first sequence of a pair; the others in `sequence` are the second one.
   """
 
   sequence: str | np.ndarray
   label: Any
   second: str | None = None
   group: int | None = None
+  first: int | None = None

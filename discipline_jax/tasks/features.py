@@ -14,6 +14,7 @@ from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
+from discipline_jax.tasks.windows import Windows, cut_windows
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3
@@ -35,6 +36,8 @@ class Features:
     symbol_ids: token id of each symbol.
     parts: number of samples of each part.
     targets: arrays of the task's answer, by name: what outputs are compared with.
+    windows: which samples are windows of one sequence; None if long sequences are cut at the end. `parts` counts the
+      sequences then, and all other attributes are about windows.
   """
 
   symbols: UInt[np.ndarray, "samples length"]
@@ -44,6 +47,7 @@ class Features:
   symbol_ids: Int32[np.ndarray, " symbols"]
   parts: dict[str, int]
   targets: dict[str, np.ndarray]
+  windows: Windows | None = None
 
 
 def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
@@ -56,13 +60,19 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
   """
   parts = task.read()
   examples = [example for part in parts.values() for example in part]
+  windows = None
+  if task.windows:
+    examples, windows = _cut(examples, task, max_length)
   if task.alphabet is None:
     symbols, segments, symbol_ids, lengths, cut = _encode_texts(examples, vocabulary, max_length)
   else:
-    symbols, lengths, cut = _encode_symbols(
-      examples, task.alphabet, max_length, task.add_special_tokens
-    )
     segments = None
+    if examples[0].first is None:
+      symbols, lengths, cut = _encode_symbols(
+        examples, task.alphabet, max_length, task.add_special_tokens
+      )
+    else:
+      symbols, segments, lengths, cut = _encode_pairs(examples, task.alphabet, max_length)
     special = [vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]
     ids = _symbol_ids(task.alphabet, vocabulary)
     needed = int(ids.max()) + 1
@@ -76,10 +86,11 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     symbol_ids = np.concatenate([special, ids]).astype(np.int32)
   if cut:
     logging.warning(
-      "%d of %d sequences are longer than task.max_length = %d tokens and were cut",
+      "%d of %d sequences are longer than task.max_length = %d tokens and were cut%s",
       cut,
       len(examples),
       max_length,
+      "; what is cut off is neither trained on, scored nor predicted" * task.answer.of_positions,
     )
   return Features(
     symbols,
@@ -92,7 +103,32 @@ def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:
     symbol_ids,
     {name: len(part) for name, part in parts.items()},
     _targets(task, examples, lengths),
+    windows,
   )
+
+
+def _cut(examples: Sequence[Example], task: Task, max_length: int) -> tuple[list[Example], Windows]:
+  """Returns the windows of the sequences of a task, and says how many there are."""
+  if task.alphabet is None or task.pairs:
+    raise UserError(
+      f"task.long = 'windows' is for single sequences of symbols, and a sample of task {task.name} is a text or a pair;"
+      " set --config.task.long=cut"
+    )
+  room = max_length - 2 * task.add_special_tokens
+  rows, windows = cut_windows(examples, room, task.stride, task.answer.window)
+  sizes = np.bincount(windows.owners)
+  if len(rows) > len(examples):
+    logging.warning(
+      "%d of %d sequences are longer than task.max_length = %d tokens, and are read as %d windows; %s",
+      (sizes > 1).sum(),
+      len(examples),
+      max_length,
+      sizes[sizes > 1].sum(),
+      "each position is decided by the window in which it has most context"
+      if task.answer.of_positions
+      else "the mean of their outputs decides",
+    )
+  return rows, windows
 
 
 def _targets(task: Task, examples: Sequence[Example], lengths: np.ndarray) -> dict[str, np.ndarray]:
@@ -105,29 +141,73 @@ def _targets(task: Task, examples: Sequence[Example], lengths: np.ndarray) -> di
 def _encode_symbols(
   examples: Sequence[Example], alphabet: Alphabet, max_length: int, add_special_tokens: bool
 ) -> tuple[np.ndarray, np.ndarray, int]:
+  table = _table(alphabet)
+  room = max_length - 2 * add_special_tokens
+  whole = np.array([len(example.sequence) for example in examples])
+  kept = np.minimum(whole, room)
+  symbols = _padding(examples, alphabet, int(kept.max()) + 2 * add_special_tokens)
+  start = int(add_special_tokens)
+  for row, example, length in zip(symbols, examples, kept, strict=True):
+    row[start : start + length] = _numbers(example.sequence[:length], table)
+  if add_special_tokens:
+    symbols[:, 0] = CLS
+    symbols[np.arange(len(symbols)), kept + 1] = SEP
+  return symbols, (kept + 2 * add_special_tokens).astype(np.int32), int((whole > room).sum())
+
+
+def _encode_pairs(
+  examples: Sequence[Example], alphabet: Alphabet, max_length: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+  """Encodes pairs of sequences as `[CLS] first [SEP] second [SEP]`, of which the second one is segment 1.
+
+  If both are too long together, the longer one is cut first, as tokenizers do with `longest_first`.
+  """
+  table, room = _table(alphabet), max_length - 3
+  if room < 2:
+    raise UserError(
+      f"task.max_length = {max_length} is too short for a pair of sequences; set --config.task.max_length to at least 5"
+    )
+  firsts = np.array([example.first for example in examples])
+  seconds = np.array([len(example.sequence) for example in examples]) - firsts
+  shorter = np.minimum(np.minimum(firsts, seconds), room // 2)
+  longer = np.minimum(np.maximum(firsts, seconds), room - shorter)
+  kept = [np.where(is_short, shorter, longer) for is_short in (firsts <= seconds, firsts > seconds)]
+  lengths = (kept[0] + kept[1] + 3).astype(np.int32)
+  symbols = _padding(examples, alphabet, int(lengths.max()))
+  segments = np.zeros(symbols.shape, np.uint8)
+  for row, segment, example, first, second in zip(symbols, segments, examples, *kept, strict=True):
+    start, place = example.first, first + 2
+    row[0] = CLS
+    row[1 : first + 1] = _numbers(example.sequence[:first], table)
+    row[first + 1] = row[place + second] = SEP
+    row[place : place + second] = _numbers(example.sequence[start : start + second], table)
+    segment[place : place + second + 1] = 1
+  return symbols, segments, lengths, int((firsts + seconds > room).sum())
+
+
+def _table(alphabet: Alphabet) -> np.ndarray:
+  """Returns the number of each symbol of one letter, by its code point; the last one is that of all others."""
   numbers = {symbol: NUM_SPECIAL + i for i, symbol in enumerate(alphabet.symbols)}
   numbers |= {alias: numbers[symbol] for alias, symbol in alphabet.aliases.items()}
   letters = {ord(symbol): number for symbol, number in numbers.items() if len(symbol) == 1}
   other = NUM_SPECIAL + len(alphabet.symbols) if alphabet.is_open else PAD
   table = np.full(max(letters, default=0) + 2, other, np.int32)
   table[list(letters)] = list(letters.values())
-  room = max_length - 2 * add_special_tokens
-  whole = np.array([len(example.sequence) for example in examples])
-  kept = np.minimum(whole, room)
-  width = int(kept.max()) + 2 * add_special_tokens
+  return table
+
+
+def _numbers(sequence: str | np.ndarray, table: np.ndarray) -> np.ndarray:
+  """Returns the numbers of symbols, given the `_table` of their alphabet."""
+  if isinstance(sequence, str):
+    codes = np.frombuffer(sequence.encode("utf-32-le"), np.uint32)
+    return table[np.minimum(codes, len(table) - 1)]
+  return sequence.astype(np.int64) + NUM_SPECIAL
+
+
+def _padding(examples: Sequence[Example], alphabet: Alphabet, width: int) -> np.ndarray:
+  """Returns rows of padding, of the smallest dtype that holds all symbols."""
   dtype = _smallest(NUM_SPECIAL + len(alphabet.symbols) + alphabet.is_open)
-  symbols: np.ndarray = np.full((len(examples), width), PAD, dtype)
-  start = int(add_special_tokens)
-  for row, example, length in zip(symbols, examples, kept, strict=True):
-    if isinstance(example.sequence, str):
-      codes = np.frombuffer(example.sequence[:length].encode("utf-32-le"), np.uint32)
-      row[start : start + length] = table[np.minimum(codes, len(table) - 1)]
-    else:
-      row[start : start + length] = example.sequence[:length].astype(dtype) + NUM_SPECIAL
-  if add_special_tokens:
-    symbols[:, 0] = CLS
-    symbols[np.arange(len(symbols)), kept + 1] = SEP
-  return symbols, (kept + 2 * add_special_tokens).astype(np.int32), int((whole > room).sum())
+  return np.full((len(examples), width), PAD, dtype)
 
 
 def _encode_texts(

@@ -39,6 +39,24 @@ def group_by_identity(
   return _linked(table, sizes, identity), k
 
 
+def join_groups(
+  groups: Int[np.ndarray, " windows"], owners: Int[np.ndarray, " windows"]
+) -> Int[np.ndarray, " sequences"]:
+  """Returns the number of each sequence's group: sequences are linked if a window of each is in one group.
+
+  Args:
+    groups: number of the group of each window.
+    owners: number of the sequence of each window.
+  """
+  count = int(groups.max()) + 1
+  size = count + int(owners.max()) + 1
+  links = scipy.sparse.coo_array(
+    (np.ones(len(groups), np.bool_), (groups, count + owners)), shape=(size, size)
+  )
+  _, joined = scipy.sparse.csgraph.connected_components(links, directed=False)
+  return np.unique(joined[count:], return_inverse=True)[1]
+
+
 def _informative_length(symbols: np.ndarray, longest: int) -> int:
   counts = np.bincount(symbols.ravel())[NUM_SPECIAL:]
   shares = counts[counts > 0] / counts.sum()

@@ -29,6 +29,9 @@ def overlaps(features: Features, splits: Sequence[Split]) -> list[Mapping[str, O
   """
   inputs = _numbered(features)
   labels = features.targets["labels"] if features.targets else np.zeros(len(inputs))
+  if labels.ndim > 1:  # of positions, or of several labels: equal ones have one number
+    numbers: dict[bytes, int] = {}
+    labels = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in labels])
   return [_of_split(inputs, labels, split) for split in splits]
 
 

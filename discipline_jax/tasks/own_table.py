@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
-from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
 from discipline_jax.tasks.answers import KINDS
-from discipline_jax.tasks.class_names import missing
+from discipline_jax.tasks.class_names import class_name, missing
+from discipline_jax.tasks.label_sets import read_columns
 from discipline_jax.tasks.readers.fasta import HeaderForm
 from discipline_jax.tasks.readers.lines import each_valid, keep_valid
 from discipline_jax.tasks.readers.tables import Row, each_row, json_text, read_table
-from discipline_jax.tasks.symbols import CASES, SYMBOLS, Spelling, check_known, letters_with_blanks
+from discipline_jax.tasks.symbols import Spelling, check_known, letters_with_blanks
+from discipline_jax.tasks.table_format import Format
 
 _ALIASES = {
   "train": ("train", "training"),
@@ -33,61 +34,6 @@ _UNSEEN = {
 
 # A row, its symbols, and its parsed label.
 Sample = tuple[Row, Sequence[str], Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Format:
-  """Settings for reading a table: fields of a config's `task`, which `defaults` explains."""
-
-  sequence_column: str
-  label_column: str
-  splits: str | None
-  symbols: str
-  kind: str
-  skip_invalid: bool
-  k: int = 3
-  case: str = "as_is"
-  label_separator: str | None = None
-  label_pattern: str | None = None
-  group_column: str | None = None
-  reverse_complement: str = "off"
-
-  @property
-  def spelling(self) -> Spelling:
-    """The way in which the table writes sequences."""
-    return Spelling(self.symbols, self.k, self.case)
-
-  def check(self) -> None:
-    """Raises UserError if the value of a field is not one of its choices."""
-    for name, value, choices in (
-      ("symbols", self.symbols, SYMBOLS),
-      ("case", self.case, CASES),
-      ("kind", self.kind, tuple(KINDS)),
-    ):
-      if value not in choices:
-        raise UserError(f"task.{name} = {value!r} is not one of: {', '.join(choices)}")
-    if self.symbols == "smiles" and self.case == "upper":
-      raise UserError(
-        "task.case = 'upper' would make other atoms of the aromatic ones of SMILES (c is an aromatic C); set"
-        " --config.task.case=as_is"
-      )
-    if self.group_column is not None and self.splits is not None:
-      raise UserError(
-        f"task.group_column = {self.group_column!r} is for random parts, but task.splits = {self.splits!r} gives the"
-        " parts; unset one of the two"
-      )
-    if self.k < 1:
-      raise UserError(f"task.k = {self.k} letters; set --config.task.k to at least 1")
-    if self.k != Spelling.k and self.symbols != "kmers":
-      raise UserError(
-        f"task.k = {self.k} is for k-mers, but task.symbols = {self.symbols!r}; set --config.task.symbols=kmers, or"
-        " leave task.k unset"
-      )
-
-
-def task_format(task: ConfigDict) -> Format:
-  """Returns the format that the `task` of a config describes."""
-  return Format(**{field.name: task[field.name] for field in dataclasses.fields(Format)})
 
 
 def part_files(path: str) -> dict[str, pathlib.Path]:
@@ -143,35 +89,26 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   if files.keys() == {"train", "validation"}:
     name = str(place(path)).replace("{split}", "test")
     logging.warning("no file %s: the validation part is the test", name)
-  header_form = HeaderForm(form.label_separator, form.label_pattern)
-  tables = {
-    part: read_table(
-      file,
-      form.sequence_column,
-      form.label_column,
-      form.splits,
-      extra_columns=() if form.group_column is None else (form.group_column,),
-      header_form=header_form,
-    )
-    for part, file in files.items()
-  }
+  kind, tables = KINDS[form.kind], _tables(files, form, path)
   rows = [row for table in tables.values() for row in table if isinstance(row, Row)]
-  refused = KINDS[form.kind].refused([row.label for row in rows])
-  spelling = _with_blanks(form.spelling, rows, path)
+  refused = kind.refused([row.label for row in rows if not isinstance(row.label, list)])
+  spelling = _with_blanks(form, rows, path)
   parts: dict[str, list[Sample]] = {}
   for name, table in tables.items():
 
     def read(row: Row, name: str = name) -> Sample:
       part = _part(row, form, name)
-      own = spelling.split(row.sequence, row.place)
+      row, own = _symbols(row, form, spelling)
       _check_allowed(own, allowed if part in ("all", "train") else None, form, row.place)
-      label = _label(row, form, refused)
+      label = kind.aligned(_label(row, form, refused), own, row.place, form.ignore_label)
       if form.group_column is not None:
         _check_group(row, form.group_column)
       return dataclasses.replace(row, split=part), own, label
 
     for sample in keep_valid(table, read, form.skip_invalid, files[name]):
       parts.setdefault(str(sample[0].split), []).append(sample)
+  if form.binary_columns:
+    _check_columns(parts, form.binary_columns, path)
   _warn_of_names(rows, form, path)
   if "all" in parts:
     return parts
@@ -185,6 +122,30 @@ def read_parts(path: str, form: Format, allowed: set[str] | None) -> dict[str, l
   return _checked_parts({part: parts[part] for part in _ALIASES if part in parts}, form, path)
 
 
+def _tables(
+  files: Mapping[str, pathlib.Path], form: Format, path: str
+) -> dict[str, list[Row | UserError]]:
+  """Reads the tables of all parts; `extra` of a row is its group, if there are groups, and the second of a pair."""
+  first, *second = form.sequence_columns
+  groups = () if form.group_column is None else (form.group_column,)
+  columns = form.binary_columns
+  tables = {
+    part: read_table(
+      file,
+      first,
+      None if columns else form.label_column,
+      form.splits,
+      extra_columns=(*groups, *second, *columns),
+      header_form=HeaderForm(form.label_separator, form.label_pattern),
+      label_form=KINDS[form.kind].form,
+    )
+    for part, file in files.items()
+  }
+  if columns:
+    tables = {part: _with_labels(table, columns) for part, table in tables.items()}
+  return tables
+
+
 def _check_fields(form: Format, files: Mapping[str, pathlib.Path], path: str) -> None:
   """Raises UserError for columns that do not go together, or not with a file for each part."""
   if form.splits is not None and "all" not in files:
@@ -196,7 +157,7 @@ def _check_fields(form: Format, files: Mapping[str, pathlib.Path], path: str) ->
       f"task.group_column = {form.group_column!r} is for random parts, but task.path = {path!r} has a file for each"
       " part; unset one of the two"
     )
-  if form.label_column == form.sequence_column:
+  if {*form.sequence_columns} & {form.label_column, *form.binary_columns}:
     raise UserError(
       f"task.label_column = {form.label_column!r} is task.sequence_column, too; set one of them to another column"
     )
@@ -207,6 +168,7 @@ def unlabelled_rows(
   form: Format,
   *,
   extra_columns: Sequence[str] = (),
+  label_form: str = "word",
   check: Callable[[Row, Sequence[str]], Sequence[str]] | None = None,
 ) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
   """Returns a function that reads a table anew, and yields its rows with their symbols, but without labels.
@@ -215,28 +177,60 @@ def unlabelled_rows(
     path: a table.
     form: how to read it. With `skip_invalid`, invalid rows are left out and counted.
     extra_columns: further columns to read.
+    label_form: how the table would have labels; FASTA that seems to have them on lines of their own is refused.
     check: returns the symbols of a row as they are to be used, or raises UserError if they are invalid.
 
   Raises:
     UserError: an invalid row, with file and line; the function raises it, too.
   """
+  first, *second = form.sequence_columns
+  columns = [first, None, None, *extra_columns, *second]
 
   def table() -> Iterator[Row | UserError]:
-    return each_row(path, [form.sequence_column, None, None, *extra_columns])
+    return each_row(path, columns, label_form=label_form)
 
   rows = (row for row in table() if isinstance(row, Row))
-  spelling = _with_blanks(form.spelling, rows, str(path))
+  spelling = _with_blanks(form, rows, str(path))
 
   def read(row: Row) -> tuple[Row, Sequence[str]]:
-    own = spelling.split(row.sequence, row.place)
+    row, own = _symbols(row, form, spelling)
     return row, own if check is None else check(row, own)
 
   return lambda: each_valid(table(), read, form.skip_invalid, path)
 
 
+def _with_labels(table: Sequence[Row | UserError], columns: Sequence[str]) -> list[Row | UserError]:
+  """Returns the rows with a list of the columns that hold 1 as their label; a row with another value is its error."""
+  rows: list[Row | UserError] = []
+  for row in table:
+    if isinstance(row, Row):
+      first = len(row.extra) - len(columns)
+      try:
+        names = read_columns(row.extra[first:], columns, row.place)
+        row = dataclasses.replace(row, label=names, extra=row.extra[:first])
+      except UserError as error:
+        row = error
+    rows.append(row)
+  return rows
+
+
+def _check_columns(
+  parts: Mapping[str, Sequence[Sample]], columns: Sequence[str], path: str
+) -> None:
+  """Raises UserError if a column holds 1 in no row, so that nothing can be learnt of it."""
+  names = {name for samples in parts.values() for _, _, label in samples for name in label}
+  lost = [column for column in columns if class_name(column) not in names]
+  if lost:
+    raise UserError(
+      f"column {lost[0]!r} holds 1 in no row, {path}; leave it out of task.label_column"
+    )
+
+
 def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
   """Logs labels that are the names of parts, and sequences that are a word for a missing one."""
-  labels = {(row.label or "").strip().lower() for row in rows}
+  labels = {
+    "" if isinstance(row.label, list) else (row.label or "").strip().lower() for row in rows
+  }
   if form.splits is None and len(labels) > 1 and labels <= _PARTS.keys():
     logging.warning(
       "all labels are the names of parts (%s), %s; if they are not classes, set --config.task.splits, and"
@@ -254,11 +248,24 @@ def _warn_of_names(rows: Sequence[Row], form: Format, path: str) -> None:
     )
 
 
-def _with_blanks(spelling: Spelling, rows: Iterable[Row], path: str) -> Spelling:
+def _symbols(row: Row, form: Format, spelling: Spelling) -> tuple[Row, Sequence[str]]:
+  """Returns the symbols of a row; of a pair, of both sequences, and the row with the number of the first one's."""
+  own = spelling.split(row.sequence, row.place)
+  if len(form.sequence_columns) == 1:
+    return row, own
+  second = spelling.split(row.extra[-1], row.place)
+  both = own + second if isinstance(own, str) and isinstance(second, str) else [*own, *second]
+  return dataclasses.replace(row, extra=row.extra[:-1], first=len(own)), both
+
+
+def _with_blanks(form: Format, rows: Iterable[Row], path: str) -> Spelling:
   """Returns the spelling, with blanks between letters if the rows have them; a warning says so."""
+  spelling = form.spelling
   if spelling.kind not in ("characters", "kmers"):
     return spelling
-  has_blanks, joined = letters_with_blanks(row.sequence for row in rows)
+  seconds = len(form.sequence_columns) - 1
+  sequences = (one for row in rows for one in (row.sequence, *row.extra[-1:][:seconds]))
+  has_blanks, joined = letters_with_blanks(sequences)
   if has_blanks:
     logging.warning(
       "blanks between the letters of a sequence are left out, %s%s",
@@ -302,6 +309,8 @@ def _check_group(row: Row, column: str) -> None:
 
 
 def _label(row: Row, form: Format, refused: Mapping[str, str]) -> Any:
+  if isinstance(row.label, list):
+    return KINDS[form.kind].parse(row.label, row.place)
   text = (row.label or "").strip()
   if text in refused:
     rename = ", or rename the class if it is one" if form.kind == "classification" else ""
@@ -316,15 +325,16 @@ def _checked_parts(
   parts: dict[str, list[Sample]], form: Format, path: str
 ) -> dict[str, list[Sample]]:
   """Returns the parts, without samples of classes that training lacks if invalid ones are to be left out."""
-  key = KINDS[form.kind].key
-  trained = {key(label) for _, _, label in parts["train"]}
+  keys = KINDS[form.kind].keys
+  trained = {key for _, _, label in parts["train"] for key in keys(label)}
 
   def check(sample: Sample) -> Sample:
     row, _, label = sample
-    if key(label) not in trained:
+    lost = sorted(map(str, {*keys(label)} - trained))
+    if lost:
       raise UserError(
-        f"no training row has the label {label!r} of the {row.split} part, {row.place}; correct it, give training rows"
-        " of this class, or leave the row out (task.skip_invalid leaves out all that are invalid)"
+        f"no training row has the label {lost[0]!r} of the {row.split} part, {row.place}; correct it, give training"
+        " rows of this class, or leave the row out (task.skip_invalid leaves out all that are invalid)"
       )
     return sample
 

@@ -37,6 +37,10 @@ _GLUE_SHA256 = {
 # Path below `data_dir` -> the source of this file.
 FILES = {
   **{f"dna/{name}": Source(f"{_DNA}/{name}", f"git:{blob}") for name, blob in _DNA_IDS.items()},
+  "secondary_structure/splits.zip": Source(
+    "https://raw.githubusercontent.com/J-SNACKKB/FLIP/main/splits/secondary_structure/splits.zip",
+    "git:858054a3ee8a214bbbdccca03e1165f648ee6eb1",
+  ),
   "glue_data/MRPC/msr_paraphrase_train.txt": Source(
     f"{_MRPC}/msr_paraphrase_train.txt",
     "sha256:60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",

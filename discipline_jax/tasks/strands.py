@@ -44,6 +44,10 @@ def complements(task: Task, choice: str) -> Int32[np.ndarray, " symbols"]:
   remedy = "set --config.task.reverse_complement=off"
   if alphabet is None:
     raise UserError(f"{what}, but task {task.name} is text; {remedy}")
+  if task.pairs:
+    raise UserError(
+      f"{what} and single sequences, but a sample of task {task.name} is a pair of them; {remedy}"
+    )
   numbers = {symbol: NUM_SPECIAL + i for i, symbol in enumerate(alphabet.symbols)}
   others = [reverse_complement(symbol) for symbol in alphabet.symbols]
   for symbol, other in zip(alphabet.symbols, others, strict=True):

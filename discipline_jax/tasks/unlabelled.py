@@ -13,10 +13,11 @@ from discipline_jax.letters import upper
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.own_table import task_format, unlabelled_rows
+from discipline_jax.tasks.own_table import unlabelled_rows
 from discipline_jax.tasks.readers.lines import each_valid
 from discipline_jax.tasks.readers.tables import Row, each_row
 from discipline_jax.tasks.symbols import check_known
+from discipline_jax.tasks.table_format import task_format
 
 _SHOWN = 10  # unknown symbols that are named
 _UNSEEN = {
@@ -50,7 +51,9 @@ def read_unlabelled(
   if alphabet.is_open:
     _check_unseen([(row.place, own) for row, own in samples], set(alphabet.symbols))
   sequences = encode([own for _, own in samples], alphabet)
-  return rows, [Example(sequence, None) for sequence in sequences]
+  return rows, [
+    Example(sequence, None, first=row.first) for row, sequence in zip(rows, sequences, strict=True)
+  ]
 
 
 def each_unlabelled(
@@ -78,6 +81,7 @@ def each_unlabelled(
   """
   if task.alphabet is None:
     return _each_text(path, options, pairs, keep)
+  _columns(options, pairs, "sequences")
   form = task_format(options)
   form.check()
   if trained is None:
@@ -86,7 +90,7 @@ def each_unlabelled(
     case = "upper" if "upper" in (trained.case, options.case) else "as_is"
     form = dataclasses.replace(form, symbols=trained.symbols, k=trained.k, case=case)
   check = None if task.alphabet.is_open else partial(_known, task.alphabet)
-  return unlabelled_rows(path, form, extra_columns=keep, check=check)
+  return unlabelled_rows(path, form, extra_columns=keep, label_form=task.answer.form, check=check)
 
 
 def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) -> None:
@@ -114,12 +118,7 @@ def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) ->
 def _each_text(
   path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[str]
 ) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
-  columns = options.sequence_column.split(",")
-  if len(columns) != 1 + pairs:
-    wanted = "two columns with a comma between them" if pairs else "one column of texts"
-    raise UserError(
-      f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
-    )
+  columns = _columns(options, pairs, "texts")
   names = [columns[0], None, None, *columns[1:], *keep]
 
   def each() -> Iterator[tuple[Row, Sequence[str]]]:
@@ -128,6 +127,17 @@ def _each_text(
     return each_valid(rows, partial(_texts, pairs), options.skip_invalid, path)
 
   return each
+
+
+def _columns(options: ConfigDict, pairs: bool, what: str) -> list[str]:
+  """Returns the names of the columns of sequences; raises UserError if they are not as many as a sample has."""
+  columns = options.sequence_column.split(",")
+  if len(columns) != 1 + pairs:
+    wanted = "two columns with a comma between them" if pairs else f"one column of {what}"
+    raise UserError(
+      f"task.sequence_column = {options.sequence_column!r} is not {wanted}; set --config.task.sequence_column"
+    )
+  return columns
 
 
 def _texts(pairs: bool, row: Row) -> tuple[Row, Sequence[str]]:

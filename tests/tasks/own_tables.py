@@ -3,7 +3,7 @@
 import dataclasses
 
 from discipline_jax.tasks.custom import custom
-from discipline_jax.tasks.own_table import Format
+from discipline_jax.tasks.table_format import Format
 
 DEFAULT = Format("sequence", "label", None, "characters", "classification", False)
 

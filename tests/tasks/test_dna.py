@@ -121,7 +121,7 @@ def check(read, path, content: bytes, facts: str):
 def test_unknown_task():
   with pytest.raises(
     UserError,
-    match="task.name = 'dna_h5' .*dna_h3, dna_h3k9ac, dna_h4, dna_planted, dna_splice, glue_cola,",
+    match="task.name = 'dna_h5' .*dna_h3, dna_h3k9ac, dna_h4, dna_introns, dna_planted, dna_splice, glue_cola,",
   ):
     tasks.get("dna_h5", "")
 

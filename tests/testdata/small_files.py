@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import string
+import zipfile
 
 import numpy as np
 import symusic
@@ -92,6 +93,8 @@ def write_data(folder: pathlib.Path, samples: int = 40) -> None:
       parts = ("train", "dev_matched", "dev_mismatched") if name == "MNLI" else ("train", "dev")
       if part in parts:
         write(f"glue_data/{name}/{part}.tsv", lines, header)
+  write_structures(folder, samples)
+  write_introns(folder, samples)
   pieces = []
   for i in range(samples // 2):
     part = ("train", "train", "validation", "test")[i % 4]
@@ -116,6 +119,50 @@ def write_data(folder: pathlib.Path, samples: int = 40) -> None:
     [f"{letters('XYZ+', 12)},{'yes' if i % 2 else 'no'}" for i in range(samples)],
     "sequence,label\n",
   )
+
+
+def write_structures(folder: pathlib.Path, samples: int = 40) -> None:
+  """Writes the files of secondary structure; a few proteins of FLIP's are also in CB513, which has two rows of each."""
+  rng = np.random.default_rng(1)
+  folder = folder / "secondary_structure"
+  folder.mkdir(parents=True, exist_ok=True)
+  parts = ("SET=train VALIDATION=False", "SET=train VALIDATION=True", "SET=test VALIDATION=False")
+  texts = {"sequences": "", "sampled": "", "mask": ""}
+  rows = ["input, dssp3, dssp8, disorder, cb513_mask"]
+  for i in range(3 * samples):
+    length = int(rng.integers(20, 40))
+    sequence, eight, mask, chosen = (
+      "".join(rng.choice(list(letters), length))
+      for letters in ("ACDEFGHIKLMNPQRSTVWYX", "GHIBETSC", "0111", "0011")
+    )
+    three = eight.translate(str.maketrans("GHIBETSC", "HHHEECCC"))
+    texts["sequences"] += f">p{i}\n{sequence}\n"
+    texts["sampled"] += f">p{i} {parts[i % 3]}\n{three}\n"
+    texts["mask"] += f">p{i}\n{mask}\n"
+    if i % 10 < 3:
+      fields = [" ".join(one) for one in (sequence, three, eight)]
+      masks = [" ".join(f"{value}.0" for value in one) for one in (mask, chosen)]
+      rows += 2 * [",".join([*fields, *masks])]
+  with zipfile.ZipFile(folder / "splits.zip", "w") as archive:
+    for name, text in texts.items():
+      archive.writestr(f"splits/{name}.fasta", text)
+  (folder / "CB513_HHblits.csv").write_text("\n".join(rows) + "\n")
+
+
+def write_introns(folder: pathlib.Path, samples: int = 40) -> None:
+  """Writes yeast's genes, of which the last third of the bases is an intron, on chromosomes of all parts."""
+  rng = np.random.default_rng(2)
+  genes, introns = "", ""
+  for i in range(samples):
+    sequence = "".join(rng.choice(list("ACGT"), 60))
+    genes += (
+      f">Y{i} GeneID:{i} Chromosome:NC_0011{33 + i % 16}.9 Start:1 Stop:60 Strand:+\n{sequence}\n"
+    )
+    introns += f"{i}\tY{i}\t41\t60\n"
+  folder = folder / "dna"
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / "GCF_000146045.2_R64_genes_with_introns.fsa").write_text(genes)
+  (folder / "GCF_000146045.2_R64_introns.txt").write_text(introns)
 
 
 def _write_midi(path: pathlib.Path, pitches: np.ndarray) -> None:

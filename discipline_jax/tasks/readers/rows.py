@@ -12,7 +12,8 @@ _FIELDS = (  # what names a column, in the order of `find_columns`
   "task.sequence_column",
   "task.label_column",
   "task.splits",
-  "predict.keep_columns, or with mode=embed embed.keep_columns (or task.sequence_column, for the second of a pair)",
+  "predict.keep_columns, or with mode=embed embed.keep_columns (or whichever of task.label_column, task.group_column"
+  " and task.sequence_column names it)",
 )
 
 
@@ -23,16 +24,18 @@ class Row:
   Attributes:
     place: `file:line`, the first line of the row.
     sequence: the value of the sequence column, unchanged: a text, or any JSON value.
-    label: the label as text; None if no label column was asked for, or if the value is JSON's null.
+    label: the label as text, or a list of JSON; None if no label column was asked for, or if the value is JSON's null.
     split: the name of the split as text; None if no split column was asked for, or if the value is JSON's null.
     extra: the values of `extra_columns`, unchanged.
+    first: of a pair of sequences, the number of symbols of the first one; else None.
   """
 
   place: str
   sequence: Any
-  label: str | None
+  label: str | list | None
   split: str | None
   extra: tuple[Any, ...] = ()
+  first: int | None = None
 
 
 def clean(name: str) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from discipline_jax.errors import UserError
-from discipline_jax.files.fasta import parse
+from discipline_jax.files.fasta import Record, parse
 from discipline_jax.files.packed_text import kind_of, lines
 from discipline_jax.tasks.readers.delimited import read_delimited
 from discipline_jax.tasks.readers.fasta import BY_WORDS, HeaderForm, read_header
+from discipline_jax.tasks.readers.label_lines import Labelled, read_label_lines, refuse_label_lines
 from discipline_jax.tasks.readers.rows import Row, find_columns
 
 _FASTA = (".fa", ".faa", ".fasta", ".fna")
@@ -27,10 +28,14 @@ def read_table(
   extra_columns: Sequence[str] = (),
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
+  label_form: str = "word",
 ) -> list[Row | UserError]:
   """Reads all rows of a table; see `each_row`."""
   columns = [sequence_column, label_column, split_column, *extra_columns]
-  return list(each_row(path, columns, tsv_quotes=tsv_quotes, header_form=header_form))
+  rows = each_row(
+    path, columns, tsv_quotes=tsv_quotes, header_form=header_form, label_form=label_form
+  )
+  return list(rows)
 
 
 def each_row(
@@ -39,11 +44,13 @@ def each_row(
   *,
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
+  label_form: str = "word",
 ) -> Iterator[Row | UserError]:
   """Yields the rows of a table as they are read; a row that cannot be read is yielded as its error.
 
   A FASTA file has no column names. Its headers are `>name label split`, or `>name label` or `>name split` if only one
-  of the two columns is asked for. Its extra columns are `name`, the first word of a header, and `header`, all of it.
+  of the two columns is asked for; `readers.label_lines` says how it has labels of positions. Its extra columns are
+  `name`, the first word of a header, and `header`, all of it.
 
   Lines end with a line feed, a carriage return, or both.
 
@@ -54,6 +61,8 @@ def each_row(
       ones to read, such as the second text of a pair.
     tsv_quotes: True: quotes in a .tsv file quote, as in a .csv file; False: they are ordinary characters.
     header_form: where a FASTA header has the label and the split.
+    label_form: how a label is written, see `tasks.answer.Answer`. With `list` and `positions`, the label of a JSON
+      object may be a list; with `positions`, FASTA has the labels on lines of their own.
 
   Raises:
     UserError: the whole file is unusable: its name, packing, encoding, quotes or header is wrong, or it has no rows.
@@ -69,9 +78,13 @@ def each_row(
   elif kind == ".tsv":
     rows = read_delimited(content, path, columns, "\t", quotes=tsv_quotes)
   elif kind == ".jsonl":
-    rows = _read_json(content, path, columns)
+    rows = _read_json(content, path, columns, takes_lists=label_form != "word")
   elif kind in _FASTA:
-    rows = _read_fasta(content, path, columns, header_form)
+    has_labels, has_lines = columns[1] is not None, label_form == "positions"
+    if has_lines and not has_labels:
+      refuse_label_lines(_records(_split_at_returns(lines(path, _REMEDY)), path))
+    samples = _fasta_samples(_records(content, path), has_lines and has_labels)
+    rows = _read_fasta(samples, path, columns, header_form, has_label_lines=has_lines)
   else:
     raise UserError(
       f"the suffix of {path.name!r} is none of .csv, .tsv, .jsonl, {', '.join(_FASTA)}, {path}; {_REMEDY}"
@@ -97,18 +110,18 @@ def _split_at_returns(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _read_json(
-  lines: Iterable[str], path: pathlib.Path, columns: Sequence[str | None]
+  lines: Iterable[str], path: pathlib.Path, columns: Sequence[str | None], *, takes_lists: bool
 ) -> Iterator[Row | UserError]:
   for number, line in enumerate(lines, 1):
     if line.strip():
       try:
-        row: Row | UserError = _json_row(line, f"{path}:{number}", columns)
+        row: Row | UserError = _json_row(line, f"{path}:{number}", columns, takes_lists)
       except UserError as error:
         row = error
       yield row
 
 
-def _json_row(line: str, place: str, columns: Sequence[str | None]) -> Row:
+def _json_row(line: str, place: str, columns: Sequence[str | None], takes_lists: bool) -> Row:
   try:
     record = json.loads(line, object_pairs_hook=_object)
     if "\\u" in line:  # an escape can write half of a surrogate pair, which no text file can hold
@@ -123,14 +136,15 @@ def _json_row(line: str, place: str, columns: Sequence[str | None]) -> Row:
   values = list(record.values())
   places = find_columns(columns, list(record), place, "correct the line")
   sequence, label, split, *extra = (None if i is None else values[i] for i in places)
-  if label is not None and not isinstance(label, str | int | float):
+  is_list = takes_lists and isinstance(label, list)
+  if label is not None and not is_list and not isinstance(label, str | int | float):
     raise UserError(
       f"the label {str(label)[:40]!r} is neither text nor a number, {place}; correct the line"
     )
   return Row(
     place,
     sequence,
-    None if label is None else json_text(label),
+    label if is_list or label is None else json_text(label),
     None if split is None else json_text(split),
     tuple(extra),
   )
@@ -153,11 +167,28 @@ def json_text(value: Any) -> str:
   return json.dumps(value)
 
 
+def _records(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
+  return parse((line.strip() for line in lines), path)
+
+
+def _fasta_samples(
+  records: Iterable[Record], has_label_lines: bool
+) -> Iterator[Labelled | UserError]:
+  """Yields each record with its sequence, and its labels if they are on lines of their own."""
+  if has_label_lines:
+    yield from read_label_lines(list(records))
+  else:
+    for record in records:
+      yield record, "\n".join(record.lines), ""
+
+
 def _read_fasta(
-  lines: Iterable[str],
+  samples: Iterable[Labelled | UserError],
   path: pathlib.Path,
   columns: Sequence[str | None],
   form: HeaderForm,
+  *,
+  has_label_lines: bool,
 ) -> Iterator[Row | UserError]:
   _, label_column, split_column, *extra_columns = columns
   for column in extra_columns:
@@ -168,10 +199,14 @@ def _read_fasta(
   wanted = [
     word
     for word, column in (("label", label_column), ("split", split_column))
-    if column is not None
+    if column is not None and not (has_label_lines and word == "label")
   ]
   form.check(wanted)
-  for record in parse((line.strip() for line in lines), path):
+  for sample in samples:
+    if isinstance(sample, UserError):
+      yield sample
+      continue
+    record, sequence, labels = sample
     place = f"{path}:{record.line}"
     try:
       values = read_header(record.header, wanted, form, place)
@@ -182,8 +217,8 @@ def _read_fasta(
     extra = {"name": "".join(name), "header": record.header}
     yield Row(
       place,
-      "\n".join(record.lines),
-      values.get("label"),
+      sequence,
+      labels if has_label_lines and label_column is not None else values.get("label"),
       values.get("split"),
       tuple(extra[str(column)] for column in extra_columns),
     )

@@ -1,0 +1,198 @@
+"""Tests runs over sequences that are longer than the model can read: windows in training, evaluation and prediction."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from discipline_jax import defaults, tasks
+from discipline_jax.errors import UserError
+from discipline_jax.main import main
+from discipline_jax.models.tokenizer import make_vocabulary
+from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.runs.predictions import FILE
+from discipline_jax.runs.saved import read_model
+from discipline_jax.tasks.features import featurise
+from tests.finished_runs import write_finished_run
+from tests.tasks.own_tables import read, written
+from tests.test_export import predict
+from tests.test_exported_inputs import SIZES, config_of
+from tests.test_position_runs import of_positions
+from tests.whole_runs import one_device
+
+LETTERS = "ACDE"
+draw = random.Random(2)
+
+
+def sequence(length):
+  return "".join(draw.choices(LETTERS, k=length))
+
+
+LENGTHS = [5, 10, 11, 18, 19, 40] * 10
+SEQUENCES = [sequence(length) for length in LENGTHS]
+MAX_LENGTH = 12  # 10 symbols
+
+
+def tags_of(one):
+  return "".join("hs"[letter in "AC"] for letter in one)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+  """Tables with tags, classes and values for the same sequences."""
+  folder = tmp_path_factory.mktemp("tables")
+  labels = {
+    "tagging": tags_of,
+    "classification": lambda one: "yn"[len(one) % 2],
+    "regression": len,
+  }
+  for kind, label in labels.items():
+    rows = "".join(f"{one},{label(one)},{i % 7}\n" for i, one in enumerate(SEQUENCES))
+    (folder / f"{kind}.csv").write_text("sequence,label,family\n" + rows)
+  return folder
+
+
+def config_for(kind, folder, **fields):
+  config = config_of(None, folder / f"{kind}.csv", **{"task.kind": kind, **fields})
+  config.task.max_length = MAX_LENGTH
+  config.task.long = "windows"
+  config.model.config.update(SIZES)
+  config.token_map.kind = "random_shift"
+  return config
+
+
+@pytest.mark.parametrize(
+  "fields", [{}, {"task.group_column": "family"}, {"task.group_identity": 0.9}]
+)
+def test_all_windows_of_a_sequence_are_in_one_part(fields, tables, caplog):
+  plan = make_plan(config_for("tagging", tables, replicas=2, **fields))
+  features = plan.features
+  assert features.parts == {"all": 60}
+  counts = np.bincount(features.windows.owners)
+  assert counts.tolist() == [
+    1 if length <= 10 else -(-(length - 10) // 5) + 1 for length in LENGTHS
+  ]
+  assert "40 of 60 sequences" in caplog.text
+  assert f"{counts[counts > 1].sum()} windows" in caplog.text
+  scored = features.targets["labels"] >= 0
+  assert scored.sum() == sum(LENGTHS)
+  for split in plan.splits:
+    owners = {part: {*features.windows.owners[rows].tolist()} for part, rows in split.items()}
+    assert sum(map(len, owners.values())) == len(set().union(*owners.values()))
+    for part in ("validation", "test"):
+      assert len(split[part]) == counts[[*owners[part]]].sum()
+  assert len({len(split["train"]) for split in plan.splits}) == 1
+
+
+def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tmp_path):
+  """A model of 512 positions, and sequences of 2,046 and of fewer symbols."""
+  rows = "".join(f"{one},{tags_of(one)}\n" for one in SEQUENCES)
+  (tmp_path / "tagging.csv").write_text("sequence,label\n" + rows)
+  config = config_for("tagging", tmp_path)
+  config.task.max_length = None
+  config.model.config.max_position_embeddings = 512
+  write_finished_run(tmp_path / "run", config)
+  texts = [sequence(2046), sequence(510), sequence(511), sequence(7)]
+  (tmp_path / "new.csv").write_text("sequence\n" + "\n".join(texts) + "\n")
+  columns = ["p_h", "p_s"]
+  found = predict(tmp_path / "run", tmp_path / "new.csv", tmp_path / "out.csv")
+  places = [int(row["position"]) for row in found]
+  assert places == [i for one in texts for i in range(1, len(one) + 1)]
+  windows = of_positions(found, columns)
+  task = tmp_path / "run" / "model" / "task.json"
+  task.write_text(json.dumps(json.loads(task.read_text()) | {"windows": False}))
+  plain = of_positions(
+    predict(tmp_path / "run", tmp_path / "new.csv", tmp_path / "cut.csv"), columns
+  )
+  for i in (1, 3):
+    np.testing.assert_allclose(windows[i], plain[i], atol=1e-6)
+  assert [len(one) for one in plain] == [510, 510, 510, 7]
+  # The first window reads the same, and decides up to the middle of what it shares with the second.
+  middle = (1536 // 7 + 509) // 2 + 1  # the eight windows begin 1536 / 7 symbols apart
+  np.testing.assert_allclose(windows[0][:middle], plain[0][:middle], atol=1e-6)
+  assert np.abs(windows[0][middle + 2 : 510] - plain[0][middle + 2 :]).max() > 1e-3
+  # Alone, the middle of a long sequence is what its window reads.
+  starts = [i * 1536 // 7 for i in range(8)]
+  (tmp_path / "new.csv").write_text(f"sequence\n{texts[0][starts[3] : starts[3] + 510]}\n")
+  (alone,) = of_positions(
+    predict(tmp_path / "run", tmp_path / "new.csv", tmp_path / "one.csv"), columns
+  )
+  np.testing.assert_allclose(
+    windows[0][starts[3] + 200 : starts[3] + 300], alone[200:300], atol=1e-6
+  )
+
+
+def test_the_mean_of_the_windows_decides_on_a_class(tables, tmp_path):
+  write_finished_run(tmp_path / "run", config_for("classification", tables))
+  assert read_model(tmp_path / "run").task.windows
+  text = sequence(15)  # windows of the symbols 0 to 9 and 5 to 14
+  for name, texts in (("whole", [text, "AC"]), ("parts", [text[:10], text[5:], "AC"])):
+    (tmp_path / f"{name}.csv").write_text("sequence\n" + "\n".join(texts) + "\n")
+  whole, parts = (
+    predict(tmp_path / "run", tmp_path / f"{name}.csv", tmp_path / f"{name}_out.csv")
+    for name in ("whole", "parts")
+  )
+  # The difference of two logits is the logarithm of the ratio of their probabilities.
+  ours, first, second, short, same = (
+    np.log(float(row["p_n"]) / float(row["p_y"]))
+    for row in (whole[0], *parts[:2], whole[1], parts[2])
+  )
+  assert ours == pytest.approx((first + second) / 2, abs=1e-5)
+  assert short == pytest.approx(same, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tagging", pytest.param("regression", marks=pytest.mark.slow)])
+def test_a_run_scores_each_sequence_once(kind, tables, tmp_path):
+  sizes = [f"--config.model.config.{name}={value}" for name, value in SIZES.items()]
+  arguments = ["main", "--config=custom", f"--config.task.path={tables / f'{kind}.csv'}"]
+  arguments += [
+    f"--config.task.kind={kind}",
+    "--config.task.long=windows",
+    "--config.task.stride=3",
+  ]
+  arguments += [f"--config.task.max_length={MAX_LENGTH}", "--config.model.checkpoint=None"]
+  arguments += ["--config.model.init=scratch", "--config.replicas=2", "--config.train.steps=2"]
+  arguments += ["--config.train.batch_size=8", "--config.train.grad_accumulation=1"]
+  with one_device():
+    assert main([*arguments, *sizes, f"--workdir={tmp_path / 'run'}"]) == 0
+  result = json.loads((tmp_path / "run" / "result.json").read_text())
+  arrays = np.load(tmp_path / "run" / FILE)
+  assert arrays["test.units"].shape == (2, 3)
+  assert result["test"]["samples"] == [3, 3]
+  for labels, units in zip(arrays["test.labels"], arrays["test.units"], strict=True):
+    if kind == "regression":
+      assert labels.tolist() == [LENGTHS[unit] for unit in units]
+    else:
+      texts = ["".join("hs"[tag] for tag in row[row >= 0]) for row in labels]
+      assert texts == [tags_of(SEQUENCES[unit]) for unit in units]
+
+
+@pytest.mark.parametrize(
+  ("fields", "key"),
+  [
+    ({"task.long": "whole"}, "task.long"),
+    ({"task.long": "cut", "task.stride": 5}, "task.stride"),
+    ({"task.stride": 11}, "task.stride"),
+    ({"task.stride": 0}, "task.stride"),
+  ],
+)
+def test_fields_that_do_not_go_together(fields, key, tables):
+  config = config_for("tagging", tables)
+  config.update_from_flattened_dict(fields)
+  with pytest.raises(UserError, match=key):
+    make_plan(config)
+
+
+def test_other_tasks_have_no_windows(tmp_path):
+  options = defaults.finetune().task
+  options.long = "windows"
+  with pytest.raises(UserError, match="task.long"):
+    tasks.get("dna_h3", tmp_path, options)
+
+
+def test_pairs_have_no_windows(tmp_path):
+  path = written(tmp_path, "a,b,label\nAC,CC,x\nCC,AC,y\n")
+  task = read(path, sequence_column="a,b")
+  with pytest.raises(UserError, match="task.long"):
+    featurise(task.__class__(**{**vars(task), "windows": True}), make_vocabulary("AC", 9), 20)
