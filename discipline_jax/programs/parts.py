@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import logging
+from jaxtyping import Int32
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
@@ -13,6 +14,7 @@ from discipline_jax.tasks.features import Features
 from discipline_jax.tasks.groups import group_by_identity
 from discipline_jax.tasks.leakage import Overlap, overlaps
 from discipline_jax.tasks.splits import Split, equally_long, make_split
+from discipline_jax.tasks.strands import canonical_strand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +32,26 @@ class Parts:
   overlaps: list[Mapping[str, Overlap]]
 
 
-def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequence[int]) -> Parts:
+def draw_parts(
+  config: ConfigDict,
+  task: Task,
+  features: Features,
+  seeds: Sequence[int],
+  complement: Int32[np.ndarray, " symbols"] | None,
+) -> Parts:
   """Draws the parts of each replica.
 
   Args:
     config: config of the run.
     task, features: its task and samples.
     seeds: seed of each replica.
+    complement: see `tasks.strands.complements`; if given, a sequence and its reverse complement count as the same one.
 
   Raises:
     UserError: groups for a task whose parts are given, or too few of them.
   """
   answer = task.answer
-  groups, grouping = _groups(config.task.group_identity, task, features)
+  groups, grouping = _groups(config.task.group_identity, task, features, complement)
   classes = answer.classes(features.targets)
   strata = answer.strata(features.targets) if task.stratified else None
   drawn = [
@@ -59,13 +68,17 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   splits = equally_long(drawn)
   if classes is not None:
     _warn_of_lost_classes(classes, answer.labels, splits, seeds)
-  common = overlaps(features, splits)
-  _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
+  read, how = features, ""
+  if complement is not None:
+    read = dataclasses.replace(features, symbols=canonical_strand(features.symbols, complement))
+    how = " (this strand or the other)"
+  common = overlaps(read, splits)
+  _warn_of_overlaps(common, splits[0], how, is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
 
 
 def _groups(
-  identity: float | None, task: Task, features: Features
+  identity: float | None, task: Task, features: Features, complement: np.ndarray | None
 ) -> tuple[np.ndarray | None, str | None]:
   """Returns the number of each sample's group and a line about the groups, or twice None if there are none."""
   if identity is None:
@@ -85,8 +98,9 @@ def _groups(
       raise UserError(
         f"task.group_identity = {identity} is for random parts, but the parts of task {task.name} are given; unset it"
       )
-    groups, k = group_by_identity(features.symbols, identity)
-    origin = f"of sequences that share {100 * identity:g}% of their {k}-mers"
+    groups, k = group_by_identity(features.symbols, identity, complement)
+    strands = "" if complement is None else " of both strands"
+    origin = f"of sequences that share {100 * identity:g}% of their {k}-mers{strands}"
   sizes = np.bincount(groups)
   return groups, f"{len(sizes)} {origin}, of up to {sizes.max()} samples, each in one part"
 
@@ -112,7 +126,7 @@ def _warn_of_lost_classes(
 
 
 def _warn_of_overlaps(
-  found: Sequence[Mapping[str, Overlap]], split: Split, *, is_random: bool
+  found: Sequence[Mapping[str, Overlap]], split: Split, how: str, *, is_random: bool
 ) -> None:
   told = [
     f"{_range([one[part].samples for one in found])} of {len(split[part])} {part} samples"
@@ -122,8 +136,9 @@ def _warn_of_overlaps(
   ]
   if told:
     logging.warning(
-      "%s are in the training part, too, so a score on them says little about new ones; %s",
+      "%s are in the training part, too%s, so a score on them says little about new ones; %s",
       ", ".join(told),
+      how,
       "leave equal ones out, or set --config.task.group_identity=1 to keep them in one part (if they are equal only as"
       " far as they are read, raise task.max_length)"
       if is_random
