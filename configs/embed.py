@@ -4,6 +4,9 @@
   python -m discipline_jax.main --config=embed --workdir=runs/custom --config.task.path=FILE \\
     --config.embed.output=out.npz
 
+A row is a sequence of letters, or of the symbols that --config.task.symbols names. If rows are texts, such as
+sentences, and the model is one of text, add --config.task.symbols=text: then the tokenizer of the model reads them.
+
 The first command takes a model by a name of docs/models.md, or any other with --config.model.checkpoint (also
 WORKDIR@STEP of a pre-training), the second the model of a finished fine-tuning. FILE has a column `sequence`;
 docs/own_data.md says how to give anything else, and what out.npz has. Expected: a progress bar, and a file with the

@@ -51,7 +51,9 @@ def finetune() -> ConfigDict:
         "label_separator": placeholder(str),
         # FASTA: regular expression with a group (?P<label>...), with splits also (?P<split>...)
         "label_pattern": placeholder(str),
-        "symbols": "characters",  # characters | words (blanks between them) | integers | kmers (overlapping) | smiles
+        # characters | words (blanks between them) | integers | kmers (overlapping) | smiles; for mode = embed with a
+        # checkpoint also text: its tokenizer reads whole rows
+        "symbols": "characters",
         "k": 3,  # letters of a k-mer, for symbols kmers: ACGT has the 3-mers ACG and CGT
         "case": "as_is",  # as_is: a and A are two symbols | upper: a is read as A
         "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training

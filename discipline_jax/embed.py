@@ -8,7 +8,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
-from discipline_jax.embedding_sources import Source, find_source
+from discipline_jax.embedding_sources import check_table, find_source
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
 from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, check_suffix, vector_file
@@ -17,24 +17,17 @@ from discipline_jax.predict import check_files, kept_columns
 from discipline_jax.programs.embedding import POOLINGS, Embedding
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.runs.inputs import stamps
-from discipline_jax.tasks.streamed import Scan, kept, scan, windows
-from discipline_jax.tasks.symbols import judge_unknown
+from discipline_jax.tasks.streamed import kept, scan, windows
 from discipline_jax.tasks.token_maps import KINDS
 from discipline_jax.tasks.unlabelled import each_unlabelled
 from discipline_jax.training.sharding import check_tensor, mesh_of
-
-_REMEDIES = {
-  "upper": "add --config.task.case=upper, or write them in upper case",
-  "lower": "write them in lower case",
-  "mixed": "write them as they are in training",
-  "other": "check that sequences are written as the model has them, and task.symbols, task.case, task.sequence_column",
-}
 
 
 def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
   """Writes the vector of each row of `task.path` to a file, in order; memory does not grow with the table.
 
-  The table is read twice: all of it is checked, and its lengths are counted, before anything is computed.
+  The table is read twice: all of it is checked, and its lengths are counted, before anything is computed. For
+  characters and k-mers it is read once more before, to see whether blanks stand between the letters.
 
   Args:
     config: `task.path` and its format, `embed`, `eval.batch_size` and `mesh` are taken from it, and for a checkpoint
@@ -57,14 +50,19 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   source = find_source(config, workdir)
   check_tensor(mesh, source.network.config)
   layer = _layer(config, len(source.network.config.layer_order))
+  pooling = config.embed.pooling
+  if source.pairs and pooling == "tokens":
+    raise UserError(
+      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
+      " --config.embed.pooling=mean"
+    )
+  files = {"task.path": {"all": path}}
+  before = stamps(files)
   samples = each_unlabelled(
     path, source.task, config.task, trained=source.trained, pairs=source.pairs, keep=columns
   )
-  files = {"task.path": {"all": path}}
-  before = stamps(files)
   found = scan(samples(), source.inputs)
-  _check_table(found, source, path)
-  pooling = config.embed.pooling
+  check_table(found, source, path)
   summary = f"{found.rows} rows of {path} ({pooling}, layer {layer}) by {source.name}"
   if dry_run:
     print(summary)
@@ -131,28 +129,3 @@ def _layer(config: ConfigDict, last: int) -> int:
       " leave embed.layer unset"
     )
   return layer
-
-
-def _check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
-  """Logs rows that are cut, and symbols that are read as the unknown token; raises UserError if these are most."""
-  if found.cut:
-    logging.warning(
-      "%d of %d rows of %s are longer than the model takes and are cut at the end",
-      found.cut,
-      found.rows,
-      path,
-    )
-  if found.first_unknown is None:
-    return
-  total, number = found.symbols.total(), found.unknown.total()
-  judge_unknown(
-    found.unknown, total, found.first_unknown, source.known, _REMEDIES, source.what_is_unknown
-  )
-  logging.warning(
-    "%d of %d symbols %s (%s), first at %s; they are read as the unknown token",
-    number,
-    total,
-    source.what_is_unknown,
-    " ".join(one for one, _ in found.unknown.most_common(10))[:60],
-    found.first_unknown,
-  )

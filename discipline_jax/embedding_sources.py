@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 import numpy as np
+from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax import tasks
@@ -24,9 +25,17 @@ from discipline_jax.tasks.answers import Class
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import CLS, NUM_SPECIAL, SEP
-from discipline_jax.tasks.streamed import Inputs, symbol_inputs, text_inputs
+from discipline_jax.tasks.streamed import Inputs, Scan, symbol_inputs, text_inputs
+from discipline_jax.tasks.symbols import TEXT, judge_unknown
 
 _TASK = pathlib.PurePath("model", "task.json")  # in the workdir of a finished fine-tuning
+_REMEDIES = {
+  "upper": "add --config.task.case=upper, or write them in upper case",
+  "lower": "write them in lower case",
+  "mixed": "write them as they are in training",
+}
+_OF_SENTENCES = ".,;:!?()\"'\u201c\u201d\u2019"  # what stands at words without a blank
+_IS_TEXT = f"if the rows are texts, set --config.task.symbols={TEXT}"
 # How inputs are made, the function that reads the weights, and the symbols that training saw.
 _OfRun = tuple[Inputs, Callable[[], dict], Collection[str]]
 
@@ -44,6 +53,7 @@ class Source:
     network: the encoder.
     known: the symbols that training saw; empty if that is not known.
     what_is_unknown: what is wrong with symbols that the model does not know.
+    remedy: what helps then.
   """
 
   name: str
@@ -54,6 +64,10 @@ class Source:
   network: Network
   known: Collection[str] = ()
   what_is_unknown: str = "are no tokens of the model"
+  remedy: str = (
+    "check that sequences are written as the model has them, and task.symbols, task.case, task.sequence_column;"
+    f" {_IS_TEXT}"
+  )
 
 
 def find_source(config: ConfigDict, workdir: pathlib.Path) -> Source:
@@ -107,6 +121,7 @@ def _of_run(workdir: pathlib.Path) -> Source:
     Network(model.config, saved.task.answer.head, model.dtype, params),
     known,
     "do not occur in training",
+    "check that sequences are written as they were for training, and task.sequence_column",
   )
 
 
@@ -148,8 +163,13 @@ def _of_checkpoint(config: ConfigDict) -> Source:
   """
   is_own = config.task.name == "custom"
   # A table without labels asks for no answer, and its symbols are not known yet.
+  alphabet = None if config.task.symbols == TEXT else Alphabet((), is_open=True)
+  if alphabet is None and config.task.case != "as_is":
+    raise UserError(
+      f"task.case = {config.task.case!r} is for symbols, but task.symbols = {TEXT!r}; set --config.task.case=as_is"
+    )
   task = (
-    Task("custom", Alphabet((), is_open=True), Class(()), None, read=dict)
+    Task("custom", alphabet, Class(()), None, read=dict)
     if is_own
     else tasks.get(config.task.name, tasks.data_directory(config))
   )
@@ -222,3 +242,56 @@ def _head(pooling: str, model: Model) -> Head:
       f"embed.pooling = 'pooled', but the checkpoint has no pooler, {model.checkpoint}; set --config.embed.pooling=mean"
     )
   return Classifier(1)
+
+
+def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
+  """Logs rows that are cut, and symbols that are read as the unknown token.
+
+  Args:
+    found: what is known of the table.
+    source: the model.
+    path: the table, for messages.
+
+  Raises:
+    UserError: most symbols are unknown, or the words of texts are taken for symbols.
+  """
+  if found.cut:
+    logging.warning(
+      "%d of %d rows of %s are longer than the model takes and are cut at the end",
+      found.cut,
+      found.rows,
+      path,
+    )
+  if found.first_unknown is None:
+    return
+  total, number = found.symbols.total(), found.unknown.total()
+  shown = " ".join(one for one, _ in found.unknown.most_common(10))[:60]
+  if not source.known and _are_words_of_texts(found, source):
+    raise UserError(
+      f"{number} of {total} words are no tokens of the model ({shown}), many only for the punctuation at them,"
+      f" {found.first_unknown}; {_IS_TEXT}, else write blanks around the punctuation"
+    )
+  remedies = _REMEDIES | {"other": source.remedy}
+  judge_unknown(
+    found.unknown, total, found.first_unknown, source.known, remedies, source.what_is_unknown
+  )
+  logging.warning(
+    "%d of %d symbols %s (%s), first at %s; they are read as the unknown token; %s",
+    number,
+    total,
+    source.what_is_unknown,
+    shown,
+    found.first_unknown,
+    source.remedy,
+  )
+
+
+def _are_words_of_texts(found: Scan, source: Source) -> bool:
+  """Returns whether a fourth of what the model does not know are words of it with punctuation, as in a sentence."""
+  is_known = source.inputs.is_known
+  assert is_known is not None  # else nothing would be unknown
+  number = 0
+  for word, count in found.unknown.items():
+    bare = word.strip(_OF_SENTENCES)
+    number += count * (len(bare) > 1 and bare != word and is_known(bare))
+  return 4 * number >= found.unknown.total()

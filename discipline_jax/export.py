@@ -26,8 +26,8 @@ from discipline_jax.runs.saved import Saved, read_model
 from discipline_jax.tasks.features import NUM_SPECIAL
 
 _ONE_STRAND = (
-  "note: the run takes the mean of the logits for both strands, but the model reads the one that it is given; take the"
-  " mean of its logits for a sequence and for its reverse complement"
+  "note: the run takes the mean of the outputs for both strands, but the model reads the one that it is given; take the"
+  " mean of its outputs for a sequence and for its reverse complement"
 )
 
 

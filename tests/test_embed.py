@@ -1,6 +1,7 @@
 """Tests the vectors that `mode = embed` writes for the rows of a table."""
 
 import gc
+import json
 import random
 import shutil
 
@@ -10,6 +11,7 @@ from scipy.special import softmax
 
 import configs.embed as embed_config
 import discipline_jax.embed as embed_module
+import discipline_jax.programs.embedding as embedding_module
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
@@ -111,7 +113,12 @@ def test_rows_keep_their_order_over_several_windows(checkpoint, tmp_path):
   assert len(np.unique(found.round(4), axis=0)) == len(set(rows))
 
 
-def test_few_lengths_are_compiled(checkpoint, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+  ("worth", "lengths"), [(1000, [7, 22, 62]), (1600, [22, 62]), (20_000, [62])]
+)
+def test_few_lengths_are_compiled(worth, lengths, checkpoint, tmp_path, monkeypatch):
+  """With three lengths there are 9,100 positions, with two at least 10,600, and with one 18,600."""
+  monkeypatch.setattr(embedding_module, "_WORTH", worth)
   programs = []
 
   class Noted(Embedding):
@@ -120,10 +127,10 @@ def test_few_lengths_are_compiled(checkpoint, tmp_path, monkeypatch):
       programs.append(self)
 
   monkeypatch.setattr(embed_module, "Embedding", Noted)
-  rows = random_rows(400, longest=60)
-  assert len({len(row) for row in rows}) > 50
+  rows = ["A" * (4, 5, 19, 20, 59, 60)[i % 6] for i in range(300)]  # and two special tokens each
   vectors(table_of(tmp_path, rows), checkpoint)
-  assert programs[0]._step._cache_size() <= 3
+  assert programs[0]._edges.tolist() == lengths
+  assert programs[0]._step._cache_size() == len(lengths)
 
 
 def test_no_more_rows_are_held_than_a_window_has(tmp_path, monkeypatch):
@@ -237,6 +244,51 @@ def test_pairs_of_texts(tmp_path):
   np.testing.assert_allclose(ours, [float(row["prediction"]) for row in rows], atol=1e-5)
 
 
+def test_vectors_of_tokens_are_not_for_pairs(tmp_path, capsys):
+  """The [SEP] between the texts would stand among the tokens."""
+  write_model(tmp_path / "model")
+  table = tmp_path / "table.csv"
+  table.write_text("first,second\na b,c\n")
+  given = (f"--config.model.checkpoint={tmp_path / 'model'}", "--config.model.init=scratch")
+  given += ("--config.task.symbols=text", "--config.task.sequence_column=first,second")
+  assert run(table, tmp_path / "out.npz", *given, "--config.embed.pooling=tokens") == 2
+  assert "embed.pooling" in capsys.readouterr().err.splitlines()[-1]
+  assert vectors(table, tmp_path / "model", *given[1:])["vectors"].shape[0] == 1
+
+
+SENTENCES = ("The film was great, and unpretentious.", "Nobody watched it twice!")
+
+
+def texts(folder, rows):
+  table = folder / "table.jsonl"
+  table.write_text("".join(json.dumps({"sequence": row}) + "\n" for row in rows))
+  return table
+
+
+def test_texts_have_the_vectors_of_transformers(shared, tmp_path):
+  torch = pytest.importorskip("torch")
+  transformers = pytest.importorskip("transformers")
+  model = shared / "models" / "minilm-l6-uncased"
+  found = vectors(texts(tmp_path, SENTENCES), model, "--config.task.symbols=text")["vectors"]
+  tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+  network = transformers.BertModel.from_pretrained(model).eval()
+  for vector, sentence in zip(found, SENTENCES, strict=True):
+    with torch.no_grad():
+      states = network(**tokenizer(sentence, return_tensors="pt")).last_hidden_state
+    np.testing.assert_allclose(vector, states[0].mean(0).numpy(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("symbols", ["characters", "words"])
+def test_texts_are_not_taken_for_symbols(symbols, shared, tmp_path, capsys):
+  model = shared / "models" / "minilm-l6-uncased"
+  table = texts(tmp_path, SENTENCES)
+  given = (f"--config.model.checkpoint={model}", f"--config.task.symbols={symbols}")
+  assert run(table, tmp_path / "out.npz", *given) == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert f"{table}:1" in error
+  assert "task.symbols=text" in error
+
+
 def test_other_letters_are_the_unknown_token(checkpoint, tmp_path, caplog):
   """Symbols of a table do not decide how another symbol is read."""
   found = vectors(table_of(tmp_path, ["AC§", "AC", "AC¶"]), checkpoint)["vectors"]
@@ -261,6 +313,7 @@ def test_other_letters_are_the_unknown_token(checkpoint, tmp_path, caplog):
     (["--config.embed.keep_columns=note"], "embed.keep_columns"),
     (["--config.task.sequence_column=letters"], "task.sequence_column"),
     (["--config.task.max_length=71"], "task.max_length"),
+    (["--config.task.symbols=text", "--config.task.case=upper"], "task.case"),
     (["--config.token_map.kind=unused"], "token_map.kind"),
     (["--config.model.checkpoint=None", "--workdir=none"], "model.checkpoint"),
   ],
@@ -332,6 +385,20 @@ def test_nothing_is_left_of_what_fails(checkpoint, tmp_path, monkeypatch, capsys
   assert run(table, tmp_path / "out.npz", given) == 2
   assert f"{table}" in capsys.readouterr().err.splitlines()[-1]
   assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_a_change_before_the_first_reading_ends_is_seen(checkpoint, tmp_path, monkeypatch, capsys):
+  table = table_of(tmp_path, ["ACD", "AC"])
+  prepare = embed_module.each_unlabelled
+
+  def changing(*args, **settings):
+    samples = prepare(*args, **settings)  # has looked for blanks between letters
+    table_of(tmp_path, ["ACD", "ACD"])
+    return samples
+
+  monkeypatch.setattr(embed_module, "each_unlabelled", changing)
+  assert run(table, tmp_path / "out.npz", f"--config.model.checkpoint={checkpoint}") == 2
+  assert f"{table}" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_dry_run_writes_nothing(checkpoint, tmp_path, capsys):

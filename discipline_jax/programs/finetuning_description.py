@@ -101,11 +101,16 @@ def _choices(plan: Plan) -> dict[str, str]:
     also = ", and outputs are the mean of those for both" if plan.averages_strands else ""
     lines["strands"] = f"training reads either strand of each sample, at random{also}"
   if plan.class_weights is not None:
-    pairs = zip(plan.task.answer.labels, plan.class_weights[0], strict=True)
-    lines["weights"] = (
-      f"{', '.join(f'{label} {weight:.3g}' for label, weight in pairs)} (of classes, in the loss)"
-    )
+    pairs = zip(plan.task.answer.labels, plan.class_weights.T, strict=True)
+    shown = ", ".join(f"{label} {_range(weights)}" for label, weights in pairs)
+    lines["weights"] = f"{shown} (of classes, in the loss)"
   return lines
+
+
+def _range(values: np.ndarray) -> str:
+  """Returns the value of all replicas, or the lowest and the highest one."""
+  low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+  return low if low == high else f"{low} to {high}"
 
 
 def _scale(scales: list[dict[str, np.float32]]) -> str:

@@ -30,7 +30,7 @@ from discipline_jax.training.batches import epoch_steps, round_up
 from discipline_jax.training.optimizers import OPTIMIZERS, PARAMETERS
 
 # Fields of `task` that leave the features as they are.
-_OF_SPLITS = ("train_fraction", "standardise", "group_identity", "reverse_complement")
+_OF_SPLITS = ("train_fraction", "standardise", "group_identity")
 # Fewer validation samples than this cannot tell one evaluation from another: their 95% interval is 28 points wide.
 _FEW_SAMPLES = 50
 
@@ -112,15 +112,11 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
     place(config.cache_dir) / "features",
     task.files,
     # All samples are encoded, whatever share of them is trained on.
-    [
-      config.task.to_dict() | dict.fromkeys(_OF_SPLITS),
-      max_length,
-      model.vocabulary.fingerprint(),
-    ],
+    [_encoding(config.task), max_length, model.vocabulary.fingerprint()],
     lambda: featurise(task, model.vocabulary, max_length),
   )
   seeds = [config.seed + replica for replica in range(config.replicas)]
-  parts = draw_parts(config, task, features, seeds)
+  parts = draw_parts(config, task, features, seeds, complement)
   splits = parts.splits
   kind, reason = _token_map_kind(config, task, model)
   num_train = len(splits[0]["train"])
@@ -149,6 +145,15 @@ def make_plan(config: ConfigDict, *, download: bool = False) -> Plan:
   )
   _warn(plan)
   return plan
+
+
+def _encoding(task: ConfigDict) -> dict[str, object]:
+  """Returns the fields of `task` that decide the features, in whose name they are kept."""
+  fields = task.to_dict() | dict.fromkeys(_OF_SPLITS)
+  # The alphabet of `custom` has the symbols of both strands. Without it, names are those from before the field was.
+  if task.reverse_complement == "off":
+    fields.pop("reverse_complement")
+  return fields
 
 
 def _max_length(config: ConfigDict, task: Task, model: Model) -> int:

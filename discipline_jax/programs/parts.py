@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import logging
+from jaxtyping import Int32
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
@@ -14,6 +15,7 @@ from discipline_jax.tasks.features import Features
 from discipline_jax.tasks.groups import group_by_identity, join_groups
 from discipline_jax.tasks.leakage import Overlap, overlaps
 from discipline_jax.tasks.splits import Split, equally_long, make_split
+from discipline_jax.tasks.strands import canonical_strand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,13 +33,20 @@ class Parts:
   overlaps: list[Mapping[str, Overlap]]
 
 
-def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequence[int]) -> Parts:
+def draw_parts(
+  config: ConfigDict,
+  task: Task,
+  features: Features,
+  seeds: Sequence[int],
+  complement: Int32[np.ndarray, " symbols"] | None,
+) -> Parts:
   """Draws the parts of each replica.
 
   Args:
     config: config of the run.
     task, features: its task and samples.
     seeds: seed of each replica.
+    complement: see `tasks.strands.complements`; if given, a sequence and its reverse complement count as the same one.
 
   Raises:
     UserError: groups for a task whose parts are given, or too few of them.
@@ -46,7 +55,7 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   windows = features.windows
   # Sequences are drawn, with all of their windows.
   firsts = slice(None) if windows is None else windows.firsts
-  groups, grouping = _groups(config.task.group_identity, task, features, firsts)
+  groups, grouping = _groups(config.task.group_identity, task, features, firsts, complement)
   own = {name: target[firsts] for name, target in features.targets.items()}
   classes = answer.classes(own)
   strata = answer.strata(own) if task.stratified else None
@@ -77,8 +86,12 @@ def draw_parts(config: ConfigDict, task: Task, features: Features, seeds: Sequen
   elif members is not None:
     lost = [np.flatnonzero(members.any(0) > members[split["train"]].any(0)) for split in splits]
     _warn_of_lost_classes(lost, answer.labels, seeds)
-  common = overlaps(features, splits)
-  _warn_of_overlaps(common, splits[0], is_random=set(features.parts) == {"all"})
+  read, how = features, ""
+  if complement is not None:
+    read = dataclasses.replace(features, symbols=canonical_strand(features.symbols, complement))
+    how = " (this strand or the other)"
+  common = overlaps(read, splits)
+  _warn_of_overlaps(common, splits[0], how, is_random=set(features.parts) == {"all"})
   return Parts(splits, grouping, common)
 
 
@@ -97,7 +110,11 @@ def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
 
 
 def _groups(
-  identity: float | None, task: Task, features: Features, firsts: slice | np.ndarray
+  identity: float | None,
+  task: Task,
+  features: Features,
+  firsts: slice | np.ndarray,
+  complement: np.ndarray | None,
 ) -> tuple[np.ndarray | None, str | None]:
   """Returns the number of each sequence's group and a line about the groups, or twice None if there are none.
 
@@ -105,6 +122,7 @@ def _groups(
     identity: `task.group_identity`.
     task, features: the task and its samples.
     firsts: the first window of each sequence.
+    complement: the number of the complement of each symbol, if both strands are read; else None.
   """
   if identity is None:
     if not task.grouped:
@@ -123,10 +141,11 @@ def _groups(
       raise UserError(
         f"task.group_identity = {identity} is for random parts, but the parts of task {task.name} are given; unset it"
       )
-    groups, k = group_by_identity(features.symbols, identity)
+    groups, k = group_by_identity(features.symbols, identity, complement)
     if features.windows is not None:
       groups = join_groups(groups, features.windows.owners)
-    origin = f"of sequences that share {100 * identity:g}% of their {k}-mers"
+    strands = "" if complement is None else " of both strands"
+    origin = f"of sequences that share {100 * identity:g}% of their {k}-mers{strands}"
   sizes = np.bincount(groups)
   return groups, f"{len(sizes)} {origin}, of up to {sizes.max()} samples, each in one part"
 
@@ -147,7 +166,7 @@ def _warn_of_lost_classes(
 
 
 def _warn_of_overlaps(
-  found: Sequence[Mapping[str, Overlap]], split: Split, *, is_random: bool
+  found: Sequence[Mapping[str, Overlap]], split: Split, how: str, *, is_random: bool
 ) -> None:
   told = [
     f"{_range([one[part].samples for one in found])} of {len(split[part])} {part} samples"
@@ -157,8 +176,9 @@ def _warn_of_overlaps(
   ]
   if told:
     logging.warning(
-      "%s are in the training part, too, so a score on them says little about new ones; %s",
+      "%s are in the training part, too%s, so a score on them says little about new ones; %s",
       ", ".join(told),
+      how,
       "leave equal ones out, or set --config.task.group_identity=1 to keep them in one part (if they are equal only as"
       " far as they are read, raise task.max_length)"
       if is_random

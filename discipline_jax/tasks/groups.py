@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Int, UInt
+from jaxtyping import Int, Int32, UInt
 
 from discipline_jax.files import progress
 from discipline_jax.tasks.features import NUM_SPECIAL
+from discipline_jax.tasks.strands import other_strand
 
 _ROWS = 256  # sequences that are compared with all others at a time
 # Two random sequences share at most about this part of their k-mers, so that what they share more means something.
@@ -15,7 +16,9 @@ _CHANCE = 0.01
 
 
 def group_by_identity(
-  symbols: UInt[np.ndarray, "samples length"], identity: float
+  symbols: UInt[np.ndarray, "samples length"],
+  identity: float,
+  complement: Int32[np.ndarray, " symbols"] | None = None,
 ) -> tuple[Int[np.ndarray, " samples"], int]:
   """Returns the number of each sequence's group, and the length of the k-mers that were compared.
 
@@ -26,10 +29,12 @@ def group_by_identity(
   Args:
     symbols: the `symbols` of a `Features`.
     identity: a share in (0, 1].
+    complement: see `tasks.strands.complements`; if given, a k-mer and its reverse complement are the same.
   """
   lengths = (symbols >= NUM_SPECIAL).sum(1)
-  k = _informative_length(symbols, int(lengths.max()))
-  owners, codes = _kmers(symbols, lengths, k)
+  # With both strands, twice as many k-mers of another sequence may be equal by chance.
+  k = _informative_length(symbols, int(lengths.max()) * (1 if complement is None else 2))
+  owners, codes = _kmers(symbols, lengths, k, complement)
   _, columns = np.unique(codes, return_inverse=True)
   # Each of a sequence's k-mers once, in a row of its own.
   pairs = np.unique(np.stack([owners, columns]), axis=1)
@@ -67,8 +72,22 @@ def _informative_length(symbols: np.ndarray, longest: int) -> int:
   return max(1, math.ceil(math.log(max(longest, 2) / _CHANCE) / math.log(effective)))
 
 
-def _kmers(symbols: np.ndarray, lengths: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _kmers(
+  symbols: np.ndarray, lengths: np.ndarray, k: int, complement: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the sequence that each k-mer is of, and a code for the k-mer; a shorter sequence is one k-mer itself."""
+  number = np.maximum(lengths - k + 1, 1)
+  codes = _codes(symbols, k)
+  owners, places = np.nonzero(np.arange(codes.shape[1]) < number[:, None])
+  found = codes[owners, places]
+  if complement is not None:
+    others = _codes(other_strand(symbols, complement), k)
+    found = np.minimum(found, others[owners, number[owners] - 1 - places])
+  return owners, found
+
+
+def _codes(symbols: np.ndarray, k: int) -> np.ndarray:
+  """Returns a code for the k symbols from each position on."""
   multipliers = np.random.default_rng(0).integers(1, 2**63, size=k, dtype=np.uint64) * 2 + 1
   start = int((symbols[:, 0] < NUM_SPECIAL).all())  # behind [CLS]
   padded = np.pad(symbols[:, start:], ((0, 0), (0, k))).astype(np.uint64)
@@ -77,9 +96,7 @@ def _kmers(symbols: np.ndarray, lengths: np.ndarray, k: int) -> tuple[np.ndarray
   with np.errstate(over="ignore"):  # a hash: sums of products modulo 2^64
     for i, multiplier in enumerate(multipliers):
       codes += padded[:, i : i + codes.shape[1]] * multiplier
-  number = np.maximum(lengths - k + 1, 1)
-  owners, places = np.nonzero(np.arange(codes.shape[1]) < number[:, None])
-  return owners, codes[owners, places]
+  return codes
 
 
 def _linked(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int32, Integer, UInt
 
 from discipline_jax.errors import UserError
 from discipline_jax.models.heads import Classifier
@@ -66,3 +66,32 @@ def complements(task: Task, choice: str) -> Int32[np.ndarray, " symbols"]:
   found[[PAD, CLS, SEP]] = PAD, SEP, CLS
   found[list(numbers.values())] = [numbers[str(other)] for other in others]
   return found
+
+
+def other_strand(
+  symbols: UInt[np.ndarray, "samples length"], complement: Integer[np.ndarray, " symbols"]
+) -> UInt[np.ndarray, "samples length"]:
+  """Returns samples read backwards, each symbol replaced by its complement; padding stays at the end.
+
+  Args:
+    symbols: the `symbols` of a `Features`.
+    complement: see `complements`.
+  """
+  positions = np.arange(symbols.shape[1])[None]
+  lengths = (symbols != PAD).sum(1, keepdims=True)
+  mirrored = np.take_along_axis(symbols, np.maximum(0, lengths - 1 - positions), axis=1)
+  return np.where(positions < lengths, complement[mirrored], PAD).astype(symbols.dtype)
+
+
+def canonical_strand(
+  symbols: UInt[np.ndarray, "samples length"], complement: Integer[np.ndarray, " symbols"]
+) -> UInt[np.ndarray, "samples length"]:
+  """Returns of each sample the strand that comes first in the order of its symbols: the same one for both strands.
+
+  Args:
+    symbols, complement: see `other_strand`.
+  """
+  others, rows = other_strand(symbols, complement), np.arange(len(symbols))
+  first = (symbols != others).argmax(1)  # the first position at which they differ
+  is_second = others[rows, first] < symbols[rows, first]
+  return np.where(is_second[:, None], others, symbols)

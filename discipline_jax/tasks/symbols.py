@@ -13,6 +13,7 @@ from discipline_jax.letters import SMILES, upper
 from discipline_jax.tasks.readers.tables import json_text
 
 SYMBOLS = ("characters", "words", "integers", "kmers", "smiles")
+TEXT = "text"  # of `task.symbols` in mode embed: whole rows for the tokenizer of a checkpoint
 CASES = ("as_is", "upper")
 # What other programs write for a missing cell; no real sequence of letters looks like these.
 _MISSING = frozenset(
@@ -117,7 +118,8 @@ class Spelling:
     if wrong is not None and wrong.isspace():
       raise UserError(
         f"the character {wrong!r} in a sequence of {self.kind}, {place}; take the blanks out if each letter is a"
-        " symbol, or set task.symbols=words (or integers) if what stands between blanks is one"
+        " symbol, or set task.symbols=words (or integers) if what stands between blanks is one (mode embed with a"
+        f" checkpoint takes sentences with task.symbols={TEXT})"
       )
     if wrong is not None:
       raise UserError(

@@ -1,5 +1,7 @@
 """Tests `train.class_weights`: the weights, and the weighted mean of the losses of an update."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -92,6 +94,15 @@ def test_an_update_of_light_samples_is_a_mean_too(config):
 def test_the_plan_says_them(config):
   program = Finetuning(make_plan(config), make_mesh(1, 1, 1, jax.devices()[:1]))
   assert describe(program)["weights"].startswith("a 0.4")
+
+
+def test_the_plan_says_the_weights_of_all_replicas(config):
+  config.replicas = 2
+  plan = dataclasses.replace(
+    make_plan(config), class_weights=np.array([[0.5, 1, 2], [0.4, 1, 2.25]], np.float32)
+  )
+  program = Finetuning(plan, make_mesh(1, 1, 1, jax.devices()[:1]))
+  assert describe(program)["weights"].startswith("a 0.4 to 0.5, b 1, c 2 to 2.25 ")
 
 
 @pytest.mark.parametrize("fields", [{"train.class_weights": "even"}, {"task.kind": "regression"}])

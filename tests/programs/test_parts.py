@@ -6,7 +6,10 @@ import pytest
 
 from discipline_jax import defaults
 from discipline_jax.errors import UserError
+from discipline_jax.programs import finetuning_plan
 from discipline_jax.programs.finetuning_plan import make_plan
+from discipline_jax.tasks.leakage import Overlap
+from discipline_jax.tasks.strands import reverse_complement
 from tests.tasks.own_tables import written
 
 
@@ -121,3 +124,46 @@ def test_each_row_needs_a_group(missing, tmp_path):
   table = written(tmp_path, "sequence,label,kin\n" + "".join(rows))
   with pytest.raises(UserError, match=r"no group in column 'kin', .*a\.csv:6"):
     plan(table, group_column="kin")
+
+
+def test_the_other_strand_of_a_training_row_is_counted(tmp_path, caplog):
+  rows = [f"{one},{i % 2},train\n" for i, one in enumerate(sequences(40))]
+  rows += [f"{one},0,val\n" for one in sequences(3, 21)]
+  rows += [f"{reverse_complement(sequences(40)[2])},1,test\n", f"{sequences(1, 22)[0]},0,test\n"]
+  table = written(tmp_path, "sequence,label,part\n" + "".join(rows))
+  for choice, count in (("off", 0), ("augment", 1), ("average", 1)):
+    caplog.clear()
+    drawn = plan(table, splits="part", reverse_complement=choice)
+    assert [one["test"] for one in drawn.parts.overlaps] == [Overlap(count, count)] * 2
+    assert ("1 of 2 test samples" in caplog.text) == bool(count)
+
+
+def test_both_strands_of_a_sequence_are_one_group(tmp_path):
+  both = [*sequences(30), *map(str, map(reverse_complement, sequences(30)))]
+  rows = [f"{one},{i % 2}\n" for i, one in enumerate(both)]
+  table = written(tmp_path, "sequence,label\n" + "".join(rows))
+  drawn = plan(table, group_identity=1.0, reverse_complement="augment")
+  assert drawn.parts.grouping is not None
+  assert drawn.parts.grouping.startswith("30 of sequences")
+  for split in drawn.splits:
+    strands = [{int(i) % 30 for i in part} for part in split.values()]
+    assert sum(map(len, strands)) == 30
+
+
+def test_the_name_of_kept_features_is_that_from_before_strands(tmp_path, monkeypatch):
+  """So that features are not encoded anew; the alphabet of a table is larger with strands."""
+  noted = []
+
+  def cached(_, __, settings, make):
+    noted.append(settings[0])
+    return make()
+
+  monkeypatch.setattr(finetuning_plan, "cached", cached)
+  rows = [f"{one},{i % 2}\n" for i, one in enumerate(sequences(30))]
+  table = written(tmp_path, "sequence,label\n" + "".join(rows))
+  for choice in ("off", "augment"):
+    plan(table, reverse_complement=choice)
+  off, augment = noted
+  assert augment == off | {"reverse_complement": "augment"}
+  assert "reverse_complement" not in off
+  assert list(off) == [one for one in defaults.finetune().task.to_dict() if one in off]

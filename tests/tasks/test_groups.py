@@ -71,6 +71,17 @@ def test_a_part_is_like_the_whole_and_links_are_passed_on():
   assert as_sets(groups) == {frozenset([0, 1, 2]), frozenset([3])}
 
 
+def test_a_part_of_the_other_strand_is_like_the_whole():
+  """Of the letters ACGT and their numbers, the partner has the same place from the end."""
+  complement = np.array([PAD, SEP, CLS, 6, 5, 4, 3], np.int32)
+  whole = "ACCAGTTCAGACTTGAGGTACATTTGCGCCATACG"
+  part = whole[3:31].translate(str.maketrans("ACGT", "TGCA"))[::-1]
+  rows = encoded([whole, part, "AC", "GT", "AG", "CATGGACCTTTACGTAGGGACCCATATTCAACAG"])
+  groups, _ = group_by_identity(rows, 1.0, complement)
+  assert as_sets(groups) == {frozenset(one) for one in ([0, 1], [2, 3], [4], [5])}
+  assert len(as_sets(group_by_identity(rows, 1.0)[0])) == 6
+
+
 def test_short_and_uniform_sequences():
   groups, _ = group_by_identity(encoded(["A", "A", "C", "AC", "ACGTACGGTCATTTAGGACA"]), 1.0)
   assert as_sets(groups) == {frozenset([0, 1]), frozenset([2]), frozenset([3]), frozenset([4])}

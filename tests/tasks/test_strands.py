@@ -12,7 +12,13 @@ from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.tasks import dna, glue, protein
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import featurise
-from discipline_jax.tasks.strands import both_strands, complements, reverse_complement
+from discipline_jax.tasks.strands import (
+  both_strands,
+  canonical_strand,
+  complements,
+  other_strand,
+  reverse_complement,
+)
 from discipline_jax.training.samples import _other_strand
 from tests.tasks.own_tables import read, written
 
@@ -48,12 +54,14 @@ def test_words():
   assert both_strands({"AC", "CC", "Q"}) == {"AC", "GT", "CC", "GG", "Q"}
 
 
-def other_strand(task, sequences, max_length=20):
+def strands_of(task, sequences, max_length=20):
   """Returns the features of sequences, and what the device makes of them for the other strand."""
   examples = [Example(one, None) for one in sequences]
   task = dataclasses.replace(task, read=lambda: {"all": examples})
   features = featurise(task, make_vocabulary(task.alphabet.symbols, 64), max_length)
-  found = _other_strand(jnp.asarray(features.symbols), jnp.asarray(complements(task, "average")))
+  complement = complements(task, "average")
+  found = _other_strand(jnp.asarray(features.symbols), jnp.asarray(complement))
+  np.testing.assert_array_equal(other_strand(features.symbols, complement), found)
   return features.symbols, np.asarray(found)
 
 
@@ -61,11 +69,16 @@ def other_strand(task, sequences, max_length=20):
 def test_samples_on_the_device_are_those_of_the_reverse_complements(has_special, tmp_path):
   task = dataclasses.replace(dna.splice(tmp_path), add_special_tokens=has_special)
   sequences = ["ACGTN", "A", "GATTACARYSWKMBD", "TTTTTTTTTTTTTT"]
-  ours, found = other_strand(task, sequences)
-  expected, back = other_strand(task, [reverse_complement(one) for one in sequences])
+  ours, found = strands_of(task, sequences)
+  expected, back = strands_of(task, [reverse_complement(one) for one in sequences])
   np.testing.assert_array_equal(found, expected)
   np.testing.assert_array_equal(back, ours)
   assert found.dtype == ours.dtype
+  complement = complements(task, "average")
+  first = canonical_strand(ours, complement)
+  np.testing.assert_array_equal(first, canonical_strand(found, complement))
+  for row, *both in zip(first.tolist(), ours.tolist(), found.tolist(), strict=True):
+    assert row == min(both)
 
 
 def test_own_tables_know_the_symbols_of_both_strands(tmp_path):
