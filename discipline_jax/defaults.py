@@ -72,7 +72,7 @@ def finetune() -> ConfigDict:
         "vote": "majority",  # music: majority | first (the first segment decides, as in the authors' script)
       },
       "token_map": {
-        # auto: identity for text and for a model of the task's discipline, else random, the authors' map
+        # auto: identity for text, a model of the task's discipline, and mode = embed, else random, the authors' map
         "kind": "auto",  # auto | identity | shift | random_shift | random | frequent | unused | table
         "shift": 1000,  # rows, for kind shift
         "seed": placeholder(int),  # seed of the first map, + 1 a replica; unset: seed

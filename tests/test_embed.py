@@ -138,7 +138,7 @@ def test_no_more_rows_are_held_than_a_window_has(tmp_path, monkeypatch):
   compute, held = Embedding.vectors, []
 
   def noted(self, *args):
-    held.append(sum(isinstance(one, Row) for one in gc.get_objects()))
+    held.append(sum(type(one) is Row for one in gc.get_objects()))
     return compute(self, *args)
 
   monkeypatch.setattr(Embedding, "vectors", noted)
