@@ -8,10 +8,10 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
-from discipline_jax.embedding_sources import check_table, find_source
+from discipline_jax.embedding_sources import Source, check_table, find_source
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
-from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, check_suffix, vector_file
+from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, local_output, vector_file
 from discipline_jax.models.initialise import INITS
 from discipline_jax.predict import check_files, kept_columns
 from discipline_jax.programs.embedding import POOLINGS, Embedding
@@ -40,22 +40,14 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   """
   _check(config)
   path, output = check_files(config, "embed", SUFFIXES)
-  if not isinstance(output, pathlib.Path):
-    raise UserError(
-      f"mode embed writes to local files only, {output}; set --config.embed.output to one"
-    )
-  check_suffix(output)
+  output = local_output(output)
   columns = kept_columns(config, "embed", OWN)
   mesh = mesh_of(config)
   source = find_source(config, workdir)
   check_tensor(mesh, source.network.config)
   layer = _layer(config, len(source.network.config.layer_order))
   pooling = config.embed.pooling
-  if source.pairs and pooling == "tokens":
-    raise UserError(
-      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
-      " --config.embed.pooling=mean"
-    )
+  _check_pooling(pooling, source)
   files = {"task.path": {"all": path}}
   before = stamps(files)
   samples = each_unlabelled(
@@ -91,6 +83,15 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
     if stamps(files) != before:
       raise UserError(f"the file was changed while it was read, {path}; start again")
   print(f"{summary}: {output}")
+
+
+def _check_pooling(pooling: str, source: Source) -> None:
+  """Raises UserError if a row of the model has other tokens than symbols and those around them."""
+  if source.pairs and pooling == "tokens":
+    raise UserError(
+      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
+      " --config.embed.pooling=mean"
+    )
 
 
 def _check(config: ConfigDict) -> None:

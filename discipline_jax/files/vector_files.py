@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 
 SUFFIXES = (".npz", ".parquet")
@@ -63,12 +64,15 @@ class Write(Protocol):
     """
 
 
-def check_suffix(path: pathlib.Path) -> None:
-  """Raises UserError if a .parquet file cannot be written."""
+def local_output(path: Path) -> pathlib.Path:
+  """Returns the path of a file of vectors; raises UserError if it is in a bucket, or needs a package that is missing."""
+  if not isinstance(path, pathlib.Path):
+    raise UserError(f"vectors are written to local files only, {path}; give a path on this machine")
   if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
     raise UserError(
       f"writing a .parquet file needs the package pyarrow, {path}; pip install pyarrow, or give a .npz file"
     )
+  return path
 
 
 def vector_file(path: pathlib.Path, form: Form) -> contextlib.AbstractContextManager[Write]:
