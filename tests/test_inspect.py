@@ -94,7 +94,7 @@ def test_a_sum_over_devices_is_counted():
   assert 10_160 <= cost.peak < 20_000
 
 
-@pytest.mark.parametrize("make", [finetuning, pretraining])
+@pytest.mark.parametrize("make", [finetuning, pytest.param(pretraining, marks=pytest.mark.slow)])
 def test_what_the_updates_of_a_config_cost(make, tmp_path, capsys):
   config = make()
   config.inspect.output = str(tmp_path / "costs.json")

@@ -171,6 +171,7 @@ exit $code
 """
 
 
+@pytest.mark.slow
 def test_two_tasks_of_slurm_train_one_run_and_are_queued_again_after_term(tmp_path):
   """The first job is told that its time ends; the second one finishes the run."""
   path = tmp_path / "bin"

@@ -40,7 +40,7 @@ FAMILIES = {
 @pytest.mark.parametrize(
   ("dtype", "dropout", "platform", "lowering"),
   [
-    pytest.param(jnp.float32, 0.1, TPU, "tpu", id="float32-tpu"),
+    pytest.param(jnp.float32, 0.1, TPU, "tpu", id="float32-tpu", marks=pytest.mark.slow),
     pytest.param(jnp.float32, 0.1, HOPPER, "cuda", id="float32-cuda", marks=pytest.mark.slow),
     pytest.param(jnp.bfloat16, 0.0, TPU, "tpu", id="bfloat16-tpu", marks=pytest.mark.slow),
     pytest.param(jnp.bfloat16, 0.0, HOPPER, "cuda", id="bfloat16-cuda"),

@@ -32,13 +32,8 @@ def test_two_processes_train_as_one(uninterrupted, tmp_path):
   np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-  "config",
-  [
-    pytest.param(SMALL, marks=pytest.mark.slow, id="finetune"),
-    pytest.param(PRETRAIN, id="pretrain"),
-  ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [SMALL, PRETRAIN], ids=["finetune", "pretrain"])
 def test_a_tensor_axis_over_two_processes_of_four_devices(config, tmp_path):
   """Both processes then need the same rows."""
   arguments = [

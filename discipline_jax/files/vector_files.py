@@ -65,7 +65,7 @@ class Write(Protocol):
 
 
 def local_output(path: Path) -> pathlib.Path:
-  """Returns the path of a file of vectors; raises UserError if it is in a bucket, or needs a package that is missing."""
+  """Returns the path of a file of vectors; raises UserError if it is in a bucket, or a package is missing."""
   if not isinstance(path, pathlib.Path):
     raise UserError(f"vectors are written to local files only, {path}; give a path on this machine")
   if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:

@@ -121,6 +121,7 @@ def costs(program):
   return found
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_devices(costs):
   peaks = [cost.peak for cost in costs.values()]
   assert max(peaks) <= 1.05 * min(peaks)
