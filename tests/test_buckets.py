@@ -62,9 +62,8 @@ def check_same(storage, workdir, whole) -> None:
   assert f"{workdir}/.lock" not in storage.buckets["bucket"]
 
 
-@pytest.mark.parametrize(
-  "fail_every", [0, pytest.param(10, marks=pytest.mark.slow)], ids=["well", "faults"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fail_every", [0, 10], ids=["well", "faults"])
 def test_killed_finished_and_used(fail_every, storage, uninterrupted, tmp_path, cache, capsys):
   """A run is killed and started again; its model predicts, and is exported. Every tenth request may fail."""
   storage.fail_every = fail_every
