@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from discipline_jax.corpora import manifest, parts, ranges, stages, text
+from discipline_jax.corpora import manifest, parts, ranges, text
 from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora.parts import describe_merge, describe_part, make_part, merge
 from discipline_jax.corpora.prepare import prepare
@@ -238,18 +238,24 @@ def test_blocks_of_another_manifest(config, tmp_path, plain):
   assert content(merge(config).directory) == plain
 
 
-@pytest.mark.parametrize("step", ["publish", "clear"])
-def test_a_stopped_merge_is_no_corpus_of_another_text(config, plain, monkeypatch, step):
-  """Stopped before the folder is at its place, or before the files of tasks are deleted there."""
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_stopped_merge_is_no_corpus_of_another_text(config, plain, monkeypatch, moment):
+  """It is stopped just before the folder is moved to its place, or just after that."""
   make_part(config, 1, 1)
   path = pathlib.Path(config.corpus.path)
   text = path.read_text()
 
-  def stopped(*_):
+  replace = pathlib.Path.replace
+
+  def stopped(path, target):
+    if path.suffix != ".parts":
+      return replace(path, target)
+    if moment == "after":
+      replace(path, target)
     raise KeyboardInterrupt
 
   with monkeypatch.context() as patch:
-    patch.setattr(stages, step, stopped)
+    patch.setattr(pathlib.Path, "replace", stopped)
     with pytest.raises(KeyboardInterrupt):
       merge(config)
   path.write_text(text.replace("d3", "d4"))
@@ -261,7 +267,7 @@ def test_a_stopped_merge_is_no_corpus_of_another_text(config, plain, monkeypatch
     one for one in corpora if one.suffix != ".lock"
   ]
   path.write_text(text)
-  if step == "clear":
+  if moment == "after":
     assert (prepare(config).directory / "corpus.json").is_file(), "found with what was left"
   assert content(merge(config).directory) == plain
 
