@@ -25,6 +25,7 @@ from discipline_jax.programs.pretraining_plan import check, describe, kept_steps
 from discipline_jax.runs import describe as runs_describe
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.resume import begin
+from discipline_jax.runs.row_order import check_order
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training import loop
 from discipline_jax.training.clock import Clock
@@ -79,6 +80,7 @@ def _description(config: ConfigDict, mesh: Mesh, run: Workdir) -> str:
 
 def _train(program: Pretraining, run: Workdir, signals: Signals, started: float) -> dict:
   config = program.config
+  check_order(run, program.prepared.description.get("order"))
   checkpoints, first_step, state = begin(program, run)
   size = config.train.batch_size
   clock = Clock(run.path, first_step, started, lambda step: size * program.phase(step).length)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import time
 
@@ -140,6 +141,17 @@ def test_killed_and_stopped_then_identical_bits(whole, tmp_path):
   same_weights(workdir, whole[0])
   ours, theirs = (json.loads((path / "result.json").read_text()) for path in (workdir, whole[0]))
   assert ours["validation"] == theirs["validation"]
+
+
+def test_another_order_of_rows_is_another_run(whole, tmp_path, capsys):
+  workdir = tmp_path / "run"
+  shutil.copytree(whole[0], workdir)
+  (workdir / "result.json").unlink()
+  record = workdir / "row_order.json"
+  assert json.loads(record.read_text()) == {"order": "table"}
+  record.write_text('{"order": "computed"}')
+  assert in_process(workdir) == 2
+  assert str(record) in capsys.readouterr().err
 
 
 def in_process(workdir, *arguments, sizes=""):

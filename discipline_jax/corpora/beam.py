@@ -1,10 +1,13 @@
 """Runs the tasks of a preparation as pipelines of Apache Beam, on one machine or on a cluster.
 
-Every worker must see the texts and the cache under the same paths, and have this package and its dependencies. The
-pipelines only say who does which task: what a task does, and its files, are the same as without Beam.
+Every worker must see the texts and the cache under the same paths, run as the same user as this process, and have this
+package and its dependencies. The pipelines only say who does which task: what a task does, and its files, are the same
+as without Beam.
 """
 
+import argparse
 import contextlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +21,7 @@ from discipline_jax.files.whole_files import write_json
 try:
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
+  from apache_beam.runners.portability.portable_runner import PortableRunner
 except ImportError as error:
   raise UserError(
     f"--runner needs Apache Beam ({error}); make an environment of its own for it, and there pip install"
@@ -36,7 +40,17 @@ def pipelines(
   Args:
     runner: the name of a runner, such as DirectRunner, DataflowRunner, FlinkRunner or SparkRunner.
     options: options of Beam, as on the command line.
+
+  Raises:
+    UserError: Beam has no such runner, or no such option.
   """
+  unknown = _unknown(options)
+  has_job_server = isinstance(_pipeline(runner, options).runner, PortableRunner)
+  # A job server may have options of its own. Beam only logs that it leaves out those that nothing has.
+  if unknown and not has_job_server:
+    raise UserError(
+      f"Apache Beam has no option {unknown[0]}; correct what stands after --, or take it out"
+    )
 
   @contextlib.contextmanager
   def open_pipelines(job: Job) -> Iterator[Pipelines]:
@@ -55,19 +69,9 @@ class Pipelines:
     """Runs a task with each of several arguments; yields nothing, because results are in files alone.
 
     Raises:
-      UserError: Beam has no such runner, or a task raised it.
-      RunFailed: a task raised it.
+      UserError, RunFailed: a task raised it.
     """
-    try:
-      pipeline = beam.Pipeline(
-        options=PipelineOptions([f"--runner={self._runner}", *self._options])
-      )
-    except (ValueError, ImportError) as error:
-      raise UserError(
-        f"Apache Beam cannot start --runner={self._runner} ({error}); give one of its runners, such as DirectRunner,"
-        " and the options that it needs after --"
-      ) from None
-    with pipeline:
+    with _pipeline(self._runner, self._options) as pipeline:
       numbers = pipeline | beam.Create(range(len(arguments))) | beam.Reshuffle()
       _ = numbers | beam.ParDo(_Tasks(self._job, task, arguments))
     failed = self._job.folder / _FAILED
@@ -75,6 +79,32 @@ class Pipelines:
       content = json.loads(failed.read_text(encoding="utf-8"))
       raise _KINDS[content["kind"]](content["message"])
     return iter(())
+
+
+def _pipeline(runner: str, options: Sequence[str]) -> beam.Pipeline:
+  """Returns an empty pipeline; raises UserError if Beam does not have the runner, or refuses the options."""
+  try:
+    return beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options]))
+  except (ValueError, ImportError) as error:
+    raise UserError(
+      f"Apache Beam cannot start --runner={runner} ({error}); give one of its runners, such as DirectRunner, and the"
+      " options that it needs after --"
+    ) from None
+
+
+def _unknown(options: Sequence[str]) -> list[str]:
+  """Returns the options that no class of Beam has; raises UserError if one that it has is given a wrong value."""
+  parsers: list[argparse.ArgumentParser] = []
+  PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
+  said = io.StringIO()
+  try:
+    with contextlib.redirect_stderr(said):
+      return parsers[0].parse_known_args(list(options))[1]
+  except SystemExit as error:
+    if not error.code:  # --help
+      raise
+    reason = said.getvalue().splitlines()[-1].rpartition("error: ")[2]
+    raise UserError(f"Apache Beam: {reason}; correct what stands after --") from None
 
 
 class _Tasks(beam.DoFn):

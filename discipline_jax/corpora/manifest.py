@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import pathlib
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Any
 
@@ -123,7 +124,8 @@ class Manifest:
     then, now = ({one.name: one for one in found} for found in (self.files, stated(source)))
     moved = [name for name in now.keys() & then.keys() if _without_digest(then[name]) != now[name]]
     paths = [_path(source, name) for name in moved if then[name].digest]  # a data set has none
-    digests = dict(zip(paths, file_digests(paths), strict=True))
+    with _still_there():
+      digests = dict(zip(paths, file_digests(paths), strict=True))
     what = dict.fromkeys(then.keys() - now.keys(), "is gone")
     what |= dict.fromkeys(now.keys() - then.keys(), "is new")
     for name in moved:
@@ -141,8 +143,40 @@ class Manifest:
 
 
 def versions() -> dict[str, str]:
-  """Returns the versions of what decides about the bytes of a corpus."""
-  return {"corpora": str(VERSION), **{name: metadata.version(name) for name in _PACKAGES}}
+  """Returns the versions of what decides about the bytes of a corpus.
+
+  An editable checkout has one version for all its commits, so that the files beside this one count, too.
+  """
+  own = {"discipline_jax.corpora": f"{VERSION}+{_own_digest()}"}
+  return own | {name: metadata.version(name) for name in _PACKAGES}
+
+
+@functools.cache
+def _own_digest() -> str:
+  digest = hashlib.sha256()
+  for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
+    digest.update(hashlib.sha256(path.read_bytes()).digest() + path.name.encode())
+  return digest.hexdigest()[:12]
+
+
+def listed(source: Source) -> list[File]:
+  """Returns the files of a source with their digests: reads all of them.
+
+  Raises:
+    UserError: a file is gone.
+  """
+  if not source.files:
+    return stated(source)
+  with _still_there():
+    # First, so that a change during the reading shows in the times.
+    found = [_file(source, path) for path in source.files]
+    digests = file_digests(source.files)
+  return [dataclasses.replace(one, digest=own) for one, own in zip(found, digests, strict=True)]
+
+
+def digests_of(files: Iterable[File]) -> list[str]:
+  """Returns the digests of files, as `Source.key` takes them: a data set has none."""
+  return [one.digest for one in files if one.digest]
 
 
 def stated(source: Source) -> list[File]:
@@ -153,10 +187,26 @@ def stated(source: Source) -> list[File]:
   found = []
   for path in source.files:
     with contextlib.suppress(FileNotFoundError):
-      status = path.stat()
-      name = path.relative_to(_path(source, "")).as_posix()
-      found.append(File(name, status.st_size, status.st_mtime_ns, ""))
+      found.append(_file(source, path))
   return found
+
+
+def _file(source: Source, path: pathlib.Path) -> File:
+  """Returns a file without its digest; raises FileNotFoundError if it is gone."""
+  status = path.stat()
+  name = path.relative_to(_path(source, "")).as_posix()
+  return File(name, status.st_size, status.st_mtime_ns, "")
+
+
+@contextlib.contextmanager
+def _still_there() -> Iterator[None]:
+  """Says which of the files that were found is gone."""
+  try:
+    yield
+  except FileNotFoundError as error:
+    raise UserError(
+      f"the file is gone since the files were listed, {error.filename}; run the same command again"
+    ) from None
 
 
 def _without_digest(file: File) -> File:

@@ -16,15 +16,15 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.corpora.blocks import PARTS, file_name
-from discipline_jax.corpora.manifest import NAME, Manifest
+from discipline_jax.corpora.manifest import NAME, Manifest, digests_of, listed
 from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, check_pairs
-from discipline_jax.corpora.source import VERSION, Source, check_corpus, file_digests
+from discipline_jax.corpora.source import VERSION, Source, check_corpus
 from discipline_jax.corpora.stages import (
+  clear,
   finish,
   job_of,
   make_vocabulary,
   of_a_text_that_stays,
-  publish,
   write_blocks,
   write_manifest,
 )
@@ -65,22 +65,18 @@ def make_part(config: ConfigDict, part: int, parts: int) -> dict[str, str]:
   with stopping(), Processes(job_of(source, folder)) as processes:
     with locked(folder.with_name(f".{folder.name}.lock")):
       if not (folder / NAME).is_file():
-        digests = file_digests(source.files)
-        directory = folder.with_name(source.key(digests))
+        files = listed(source)
+        directory = folder.with_name(source.key(digests_of(files)))
         if (directory / DESCRIPTION).is_file():
           return {
             "part": f"{part} of {parts}: prepared and merged already",
             "folder": str(directory),
           }
         logging.info("Preparing the corpus in %s", folder)
-        write_manifest(source, folder, processes, digests, parts)
-    plan = Manifest.read(folder)
-    if plan.parts != parts:
-      raise UserError(
-        f"--part={part}/{parts}, but the corpus is prepared in {plan.parts} parts, {folder}; give"
-        f" --part=I/{plan.parts}, or delete this folder"
-      )
-    plan.check(source, folder)
+        if folder.exists():  # with what belongs to no manifest, such as a vocabulary
+          shutil.rmtree(folder)
+        write_manifest(source, folder, processes, files, parts)
+    plan = _begun(source, folder, part, parts)
     own = _share(part, plan)
     with of_a_text_that_stays(source, plan, folder):
       make_vocabulary(source, plan, folder, processes, _share(part, plan, len(plan.texts)))
@@ -100,26 +96,54 @@ def merge(config: ConfigDict) -> Prepared:
     UserError: parts are missing, or belong to another version or config, or the files of the text have changed.
   """
   source, folder = _begin(config)
-  plan = Manifest.read(folder) if (folder / NAME).is_file() else None
-  if plan is not None:
-    _check_whole(source, plan, folder)
-  digests = None if plan is None else [one.digest for one in plan.files if one.digest]
-  key = source.key(digests)
+  plan = _whole(source, folder)
+  key = source.key(digests_of(listed(source) if plan is None else plan.files))
   directory = folder.with_name(key)
   with stopping(), locked(directory.with_name(f".{key}.lock")):
     if (directory / DESCRIPTION).is_file():  # merged before, or prepared in one go
+      clear(directory)
       shutil.rmtree(folder, ignore_errors=True)
     elif plan is not None:
       finish(source, plan, folder, directory)
-    elif (
-      folder / DESCRIPTION
-    ).is_file():  # a merge was stopped when all but the last step was done
-      publish(folder, directory)
     else:
       raise UserError(f"no parts of this corpus and config, {folder}; {_others(source, folder)}")
   prepared = Prepared.open(directory)
   check_pairs(prepared)
   return prepared
+
+
+def describe_part(config: ConfigDict, part: int, parts: int) -> dict[str, str]:
+  """Returns lines of text, by name, that say what `make_part` would do, and writes nothing.
+
+  Raises:
+    UserError: `make_part` would raise it.
+  """
+  source, folder = _begin(config)
+  if not (folder / NAME).is_file():
+    what = f"{part} of {parts}: begins the corpus, unless it is prepared and merged already"
+    return {"part": what, "folder": str(folder)}
+  plan = _begun(source, folder, part, parts)
+  own = _share(part, plan)
+  left = len({*own} & {*_missing(plan, folder)})
+  return {
+    "part": f"{part} of {parts}: {left} of its {len(own)} blocks are left",
+    "folder": str(folder),
+  }
+
+
+def describe_merge(config: ConfigDict) -> dict[str, str]:
+  """Returns lines of text, by name, that say what `merge` would do, and writes nothing.
+
+  Raises:
+    UserError: `merge` would raise it; the message names the parts that are missing.
+  """
+  source, folder = _begin(config)
+  plan = _whole(source, folder)
+  if plan is None:
+    what = f"no parts; opens the corpus if it is merged already, else: {_others(source, folder)}"
+  else:
+    what = f"{plan.parts} parts, none is missing: {len(plan.blocks)} blocks"
+  return {"merge": what, "folder": str(folder)}
 
 
 def _begin(config: ConfigDict) -> tuple[Source, pathlib.Path]:
@@ -139,6 +163,18 @@ def _begin(config: ConfigDict) -> tuple[Source, pathlib.Path]:
   return source, cache / "corpora" / f"{config.corpus.name}-{digest.hexdigest()[:16]}.parts"
 
 
+def _begun(source: Source, folder: pathlib.Path, part: int, parts: int) -> Manifest:
+  """Returns the manifest of a folder; raises UserError if this part does not belong to it."""
+  plan = Manifest.read(folder)
+  if plan.parts != parts:
+    raise UserError(
+      f"--part={part}/{parts}, but the corpus is prepared in {plan.parts} parts, {folder}; give"
+      f" --part=I/{plan.parts}, or delete this folder"
+    )
+  plan.check(source, folder)
+  return plan
+
+
 def _share(part: int, plan: Manifest, count: int | None = None) -> range:
   """Returns the numbers of the blocks of a part, or of its share of `count` other things."""
   count = len(plan.blocks) if count is None else count
@@ -150,8 +186,11 @@ def _missing(plan: Manifest, folder: pathlib.Path) -> list[int]:
   return [i for i in range(len(plan.blocks)) if not counts_file(folder, i).is_file()]
 
 
-def _check_whole(source: Source, plan: Manifest, folder: pathlib.Path) -> None:
-  """Raises UserError if a folder has not all its blocks, or others."""
+def _whole(source: Source, folder: pathlib.Path) -> Manifest | None:
+  """Returns the manifest of a folder, None if there is none; raises UserError if blocks are missing, or are others."""
+  if not (folder / NAME).is_file():
+    return None
+  plan = Manifest.read(folder)
   plan.check(source, folder)
   missing = _missing(plan, folder)
   parts = [i for i in range(1, plan.parts + 1) if {*_share(i, plan)} & {*missing}]
@@ -173,6 +212,7 @@ def _check_whole(source: Source, plan: Manifest, folder: pathlib.Path) -> None:
         f"{gone[0]} of block {number} is missing, {folder}; delete {path}, and run --part={_part_of(number, plan)}/"
         f"{plan.parts} again"
       )
+  return plan
 
 
 def _files(source: Source, number: int) -> list[str]:

@@ -29,19 +29,20 @@ from discipline_jax import command_line
 from discipline_jax.corpora.description import symbol_fields
 from discipline_jax.corpora.instances import PAIRING_OF
 from discipline_jax.corpora.known import check_statistics
-from discipline_jax.corpora.parts import make_part, merge, parse_part
+from discipline_jax.corpora.manifest import File, digests_of, listed
+from discipline_jax.corpora.parts import describe_merge, describe_part, make_part, merge, parse_part
 from discipline_jax.corpora.prepared import DESCRIPTION, Prepared, check_pairs, summary
 from discipline_jax.corpora.source import (
   TEXTS,
   Source,
   check_corpus,
   chosen_vocabulary,
-  file_digests,
   row_lengths,
   vocabulary_source,
 )
 from discipline_jax.corpora.stages import (
   Runner,
+  clear,
   finish,
   job_of,
   make_vocabulary,
@@ -79,14 +80,17 @@ def prepare(config: ConfigDict, open_runner: Open = Processes) -> Prepared:
   if path is not None and (path / DESCRIPTION).is_file():
     return _given(path, config)
   source = Source(config)
-  digests = file_digests(source.files)
-  cached = places.place(config.cache_dir) / "corpora" / source.key(digests)
+  files = listed(source)
+  key = source.key(digests_of(files))
+  cached = places.place(config.cache_dir) / "corpora" / key
   with locked(cached.with_name(f".{cached.name}.lock")):
     directory = copies.fetched(cached)
     is_there = (directory / DESCRIPTION).is_file()
-    if not is_there:
+    if is_there:
+      clear(directory)
+    else:
       logging.info("Preparing the corpus in %s", cached)
-      _make(source, digests, directory, open_runner)
+      _make(source, files, directory, open_runner)
       copies.publish(cached, last=DESCRIPTION)
   prepared = Prepared.open(directory)
   if is_there:  # an older version may not have checked it; and its warnings are shown again
@@ -140,7 +144,7 @@ def _given(path: pathlib.Path, config: ConfigDict) -> Prepared:
 
 
 def _make(
-  source: Source, digests: Sequence[str], directory: pathlib.Path, open_runner: Open
+  source: Source, files: Sequence[File], directory: pathlib.Path, open_runner: Open
 ) -> None:
   """Prepares a corpus in a temporary folder, which then becomes `directory`."""
   # A killed process leaves its folder.
@@ -151,7 +155,7 @@ def _make(
   folder.chmod(0o755)
   try:
     with stopping(), open_runner(job_of(source, folder)) as runner:
-      plan = write_manifest(source, folder, runner, digests)
+      plan = write_manifest(source, folder, runner, files)
       with of_a_text_that_stays(source, plan, folder):
         make_vocabulary(source, plan, folder, runner)
         write_blocks(plan, runner, range(len(plan.blocks)))
@@ -201,6 +205,10 @@ def main(argv: Sequence[str]) -> None:
     print(
       f"{config.corpus.name} ({config.corpus.path or 'artificial'}), into {config.cache_dir}/corpora"
     )
+    if part is not None:
+      print(command_line.format_rows(describe_part(config, *part)))
+    elif own.merge:
+      print(command_line.format_rows(describe_merge(config)))
     return
   if part is not None:
     rows = make_part(config, *part)

@@ -95,17 +95,17 @@ class Source:
       settings["vocabulary"] = self.vocabulary.fingerprint()
     return settings
 
-  def key(self, digests: Sequence[str] | None = None) -> str:
+  def key(self, digests: Sequence[str]) -> str:
     """Returns the name of the prepared corpus: a digest of the settings, the vocabulary and the files' content.
 
     Args:
-      digests: the SHA-256 digests of the files; None computes them.
+      digests: the SHA-256 digests of the files.
     """
     settings = self.settings()
     if self.files:
       del settings["path"]  # the same files at another place give the same corpus
     digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
-    for one in file_digests(self.files) if digests is None else digests:
+    for one in digests:
       digest.update(bytes.fromhex(one))
     return f"{self._corpus.name}-{digest.hexdigest()[:16]}"
 
@@ -198,7 +198,11 @@ class Source:
 
 
 def file_digests(files: Sequence[pathlib.Path]) -> list[str]:
-  """Returns the SHA-256 digests of files, in hexadecimal; several are read at once."""
+  """Returns the SHA-256 digests of files, in hexadecimal; several are read at once.
+
+  Raises:
+    FileNotFoundError: a file is gone.
+  """
 
   def digest(file: pathlib.Path) -> str:
     with file.open("rb") as content:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import pathlib
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -15,7 +14,7 @@ from discipline_jax.corpora import manifest
 from discipline_jax.corpora.blocks import least_documents, line_counts
 from discipline_jax.corpora.description import describe
 from discipline_jax.corpora.known import check_sample
-from discipline_jax.corpora.manifest import Manifest
+from discipline_jax.corpora.manifest import File, Manifest
 from discipline_jax.corpora.prepared import DESCRIPTION
 from discipline_jax.corpora.ranges import Range, cut, groups, read_list
 from discipline_jax.corpora.source import Source, vocabulary_source
@@ -60,42 +59,40 @@ def job_of(source: Source, folder: pathlib.Path) -> Job:
 
 
 def write_manifest(
-  source: Source, folder: pathlib.Path, runner: Runner, digests: Sequence[str], parts: int = 0
+  source: Source, folder: pathlib.Path, runner: Runner, files: Sequence[File], parts: int = 0
 ) -> Manifest:
   """Cuts the corpus into blocks, and writes its manifest.
 
   Args:
     source: the source of the corpus.
-    folder: where the corpus is prepared.
+    folder: where the corpus is prepared; nothing of an earlier preparation is there.
     runner: what lists the documents.
-    digests: the SHA-256 digests of the files.
+    files: the files of the text, with their digests.
     parts: in how many parts the corpus is prepared; 0 if in one go.
 
   Raises:
-    UserError: a file cannot be read.
+    UserError: a file cannot be read, or has changed.
   """
-  shutil.rmtree(folder / WORK, ignore_errors=True)
   make_folders(folder)
-  files = manifest.stated(source)
-  if source.files:
-    files = [dataclasses.replace(one, digest=own) for one, own in zip(files, digests, strict=True)]
-  texts: list[Range] = []
-  if source.texts is not None:
-    units = groups(source.texts)
-    _follow(
-      runner.run(Worker.list_documents, [(i, *one) for i, one in enumerate(units)]),
-      "texts",
-      " documents",
-    )
-    lists = (part for i in range(len(units)) for part in read_list(list_file(folder, i)))
-    texts = cut(lists, 2 * least_documents(source.instances.pairing))
-    shutil.rmtree(list_file(folder, 0).parent)
   lines = [] if source.is_text else line_counts(source.config.corpus.lines)
-  found = Manifest(
-    manifest.versions(), source.settings(), tuple(files), tuple(texts), tuple(lines), parts
-  )
-  found.write(folder)
-  return found
+  plan = Manifest(manifest.versions(), source.settings(), tuple(files), (), tuple(lines), parts)
+  with of_a_text_that_stays(source, plan, folder):
+    plan = dataclasses.replace(plan, texts=tuple(_cut(source, folder, runner)))
+  plan.write(folder)
+  return plan
+
+
+def _cut(source: Source, folder: pathlib.Path, runner: Runner) -> list[Range]:
+  """Lists the documents of a corpus, and cuts it into ranges; there is none without a text."""
+  if source.texts is None:
+    return []
+  units = groups(source.texts)
+  arguments = [(i, *one) for i, one in enumerate(units)]
+  _follow(runner.run(Worker.list_documents, arguments), "texts", " documents")
+  lists = (part for i in range(len(units)) for part in read_list(list_file(folder, i)))
+  texts = cut(lists, 2 * least_documents(source.instances.pairing))
+  shutil.rmtree(list_file(folder, 0).parent)
+  return texts
 
 
 def make_vocabulary(
@@ -168,7 +165,7 @@ def finish(source: Source, plan: Manifest, folder: pathlib.Path, directory: path
     source: the source of the corpus.
     plan: its manifest.
     folder: where it was prepared.
-    directory: its place; nothing is there.
+    directory: its place; no finished corpus is there.
 
   Raises:
     UserError: the files of the text have changed, or the corpus is too small.
@@ -189,15 +186,18 @@ def of_a_text_that_stays(source: Source, plan: Manifest, folder: pathlib.Path) -
   """Lets what reads the text inside fail with the true reason if a file of it changes meanwhile."""
   try:
     yield
-  except ValueError:  # also a UserError, and text that is no longer UTF-8
+  except (ValueError, OSError):  # also a UserError, and text that is no longer UTF-8
     plan.check_files(source, folder)
     raise
 
 
 def publish(folder: pathlib.Path, directory: pathlib.Path) -> None:
-  """Moves a finished corpus from the folder where it was prepared to its place, without the files of tasks."""
-  left = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}.part")
-  if (folder / WORK).exists():
-    (folder / WORK).replace(left)
-  folder.replace(directory)
-  shutil.rmtree(left, ignore_errors=True)
+  """Moves a finished corpus from the folder where it was prepared to its place, and deletes the files of tasks."""
+  shutil.rmtree(directory, ignore_errors=True)  # what an upload to a bucket left that was stopped
+  folder.replace(directory)  # with its manifest: until then it tells which text the corpus has
+  clear(directory)
+
+
+def clear(directory: pathlib.Path) -> None:
+  """Deletes the files of tasks that a stopped process left in a finished corpus."""
+  shutil.rmtree(directory / WORK, ignore_errors=True)

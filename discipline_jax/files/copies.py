@@ -71,13 +71,16 @@ def refresh(copies: Iterable[pathlib.Path]) -> None:
 def publish(path: Path, last: str) -> None:
   """Writes to a bucket the folder that was made in the place of its copy; does nothing for a local path.
 
+  Folders in it are left out.
+
   Args:
     path: of the folder in the bucket.
     last: the name of the file that appears last, without which the folder does not count.
   """
   if isinstance(path, pathlib.Path):
     return
-  for copy in sorted(local(path).iterdir(), key=lambda one: one.name == last):
+  files = [one for one in local(path).iterdir() if one.is_file()]
+  for copy in sorted(files, key=lambda one: one.name == last):
     time = buckets.upload(copy, path / copy.name) * 1000
     os.utime(copy, ns=(time, time))
 

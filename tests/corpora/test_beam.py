@@ -49,6 +49,16 @@ def test_a_runner_that_beam_does_not_have(tmp_path):
     prepare(small_config(tmp_path), pipelines("NoRunner", []))
 
 
+@pytest.mark.parametrize("option", ["--direct_num_worker=2", "--direct_num_workers=two", "stray"])
+def test_options_that_beam_does_not_have(option):
+  with pytest.raises(UserError, match=option.partition("=")[0]):
+    pipelines("DirectRunner", ["--direct_num_workers=1", option])
+
+
+def test_a_job_server_may_have_options_of_its_own():
+  pipelines("FlinkRunner", ["--checkpointing_interval=1000"])
+
+
 def test_the_command(tmp_path, testdata, capsys):
   command = [
     "prepare",

@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
-from discipline_jax.corpora import manifest, parts, ranges
+from discipline_jax.corpora import manifest, parts, ranges, text
 from discipline_jax.corpora import prepare as module
-from discipline_jax.corpora.parts import make_part, merge
+from discipline_jax.corpora.parts import describe_merge, describe_part, make_part, merge
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.tasks import Worker, counts_file
 from discipline_jax.corpora.workers import Processes
@@ -180,6 +180,7 @@ def changed_manifest(config, change):
   ("change", "facts"),
   [
     (lambda fields: fields["versions"].update(tokenizers="0.1"), "tokenizers 0.1"),
+    (lambda fields: fields["versions"].update({"discipline_jax.corpora": "1+0"}), r"corpora 1\+0"),
     (lambda fields: fields["settings"].update(seed=7), "seed 7 .*0"),
     (lambda fields: fields.pop("lines"), "KeyError"),
   ],
@@ -238,19 +239,57 @@ def test_blocks_of_another_manifest(config, tmp_path, plain):
   assert content(merge(config).directory) == plain
 
 
-def test_a_merge_that_was_stopped_before_its_last_step(config, plain, monkeypatch):
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_stopped_merge_is_no_corpus_of_another_text(config, plain, monkeypatch, moment):
+  """It is stopped just before the folder is moved to its place, or just after that."""
   make_part(config, 1, 1)
+  path = pathlib.Path(config.corpus.path)
+  text = path.read_text()
+
   replace = pathlib.Path.replace
 
   def stopped(path, target):
-    if path.suffix == ".parts":
-      raise KeyboardInterrupt
-    return replace(path, target)
+    if path.suffix != ".parts":
+      return replace(path, target)
+    if moment == "after":
+      replace(path, target)
+    raise KeyboardInterrupt
 
-  monkeypatch.setattr(pathlib.Path, "replace", stopped)
-  with pytest.raises(KeyboardInterrupt):
+  with monkeypatch.context() as patch:
+    patch.setattr(pathlib.Path, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+      merge(config)
+  path.write_text(text.replace("d3", "d4"))
+  corpora = sorted(pathlib.Path(config.cache_dir, "corpora").iterdir())
+  with pytest.raises(UserError, match=rf"{path} has changed|--part=1/N"):
     merge(config)
-  monkeypatch.setattr(pathlib.Path, "replace", replace)
+  now = sorted(pathlib.Path(config.cache_dir, "corpora").iterdir())
+  assert [one for one in now if one.suffix != ".lock"] == [
+    one for one in corpora if one.suffix != ".lock"
+  ]
+  path.write_text(text)
+  if moment == "after":
+    assert (prepare(config).directory / "corpus.json").is_file(), "found with what was left"
+  assert content(merge(config).directory) == plain
+
+
+def test_what_is_left_in_a_corpus_is_cleared_away(config, plain):
+  """The files of tasks in a finished one, and what a stopped upload left in the place of one."""
+  directory = prepare(config).directory
+  (directory / "work" / "blocks").mkdir(parents=True)
+  assert content(prepare(config).directory) == plain
+  (directory / "corpus.json").unlink()
+  (directory / "work" / "blocks").mkdir(parents=True)
+  assert content(prepare(config).directory) == plain
+
+
+def test_a_folder_without_a_manifest_is_begun_anew(config, plain):
+  make_part(config, 1, 1)
+  folder = folder_of(config)
+  (folder / manifest.NAME).unlink()
+  for name in ("tokenizer.json", "train-24-0-00099.array_record"):
+    (folder / name).write_text("{}")
+  make_part(config, 1, 1)
   assert content(merge(config).directory) == plain
 
 
@@ -280,8 +319,12 @@ def test_the_command(tmp_path, capsys, testdata):
     module.main([*command, "--part=1/2", "--merge"])
   with pytest.raises(UserError, match="--runner"):
     module.main([*command, "--", "--direct_num_workers=2"])
+  module.main([*command, "--part=1/2", "--dry-run"])
+  assert not (tmp_path / "cache").exists()
   for part in ("1/2", "2/2"):
     module.main([*command, f"--part={part}"])
+  module.main([*command, "--merge", "--dry-run"])
+  assert "2 parts" in capsys.readouterr().out
   module.main([*command, "--merge"])
   lines = capsys.readouterr().out.splitlines()
   assert pathlib.Path(lines[-1].removeprefix("folder").strip()).is_dir()
@@ -304,3 +347,73 @@ def test_a_text_that_changes_while_it_is_prepared(config, monkeypatch):
   monkeypatch.setattr(Worker, "write", changing)
   with pytest.raises(UserError, match=f"{path} "):
     prepare(config)
+
+
+def test_a_text_that_changes_while_it_is_hashed(config, monkeypatch):
+  path = pathlib.Path(config.corpus.path)
+  digests = manifest.file_digests
+
+  def changing(files):
+    found = digests(files)
+    monkeypatch.setattr(manifest, "file_digests", digests)
+    write_text(path, 31)
+    return found
+
+  monkeypatch.setattr(manifest, "file_digests", changing)
+  with pytest.raises(UserError, match=f"{path} has changed"):
+    prepare(config)
+
+
+def test_a_text_that_is_gone_when_it_is_hashed(config, monkeypatch):
+  path = pathlib.Path(config.corpus.path)
+  digests = manifest.file_digests
+
+  def vanishing(files):
+    path.unlink()
+    return digests(files)
+
+  monkeypatch.setattr(manifest, "file_digests", vanishing)
+  with pytest.raises(UserError, match=f"{path};"):
+    prepare(config)
+
+
+def test_a_text_that_is_gone_when_it_is_read_on(config, monkeypatch):
+  path = pathlib.Path(config.corpus.path)
+  count, text_format = Worker.count, text.text_format
+
+  def vanishing(path):
+    found = text_format(path)
+    path.unlink()
+    return found
+
+  def spy(worker, number, content):
+    assert content.offset > 0, "it would be read from its start"
+    monkeypatch.setattr(text, "text_format", vanishing)
+    return count(worker, number, content)
+
+  monkeypatch.setattr(Worker, "count", spy)
+  with pytest.raises(UserError, match=f"{path} is gone"):
+    prepare(config)
+
+
+def test_what_would_be_done(config):
+  """It is said by the same checks, and nothing is written."""
+  assert describe_part(config, 1, 3)["part"].startswith("1 of 3: begins")
+  assert "--part=1/N" in describe_merge(config)["merge"]
+  assert not pathlib.Path(config.cache_dir).exists()
+  make_part(config, 2, 3)
+  folder = folder_of(config)
+  files = sorted(folder.rglob("*"))
+  blocks = len(manifest.Manifest.read(folder).blocks)
+  own = blocks - 2 * blocks // 3
+  assert f": {own} of its {own} blocks" in describe_part(config, 3, 3)["part"]
+  assert ": 0 of its" in describe_part(config, 2, 3)["part"]
+  with pytest.raises(UserError, match="--part=1/4"):
+    describe_part(config, 1, 4)
+  with pytest.raises(UserError, match="--part=1/3 and --part=3/3$"):
+    describe_merge(config)
+  assert sorted(folder.rglob("*")) == files
+  for part in (1, 3):
+    make_part(config, part, 3)
+  assert f"{blocks} blocks" in describe_merge(config)["merge"]
+  assert folder.is_dir()

@@ -355,7 +355,7 @@ def test_names_and_records(tmp_path):
     config_for(path, **{"corpus.symbols": "kmers", "corpus.k": 2}),
     config_for(path, **{"corpus.symbols": "kmers", "corpus.k": 3}),
   ]
-  assert len({Source(config).key() for config in configs}) == len(configs)
+  assert len({Source(config).key([]) for config in configs}) == len(configs)
   assert record(configs[-1]) == {
     "corpus": "text",
     "symbols": "kmers",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discipline_jax.corpora.prepare import prepare
-from discipline_jax.corpora.source import Source, check_corpus
+from discipline_jax.corpora.source import Source, check_corpus, file_digests
 from discipline_jax.corpora.text import Document
 from discipline_jax.corpora.vocabulary import WordCounter, train_wordpiece
 from discipline_jax.errors import UserError
@@ -31,7 +31,8 @@ def config(tmp_path):
 def test_prepared_corpora_keep_their_names(config, fields, name):
   """Otherwise users would have to prepare a corpus again after an update of this package."""
   config.update_from_flattened_dict(fields)
-  assert Source(config).key() == name
+  source = Source(config)
+  assert source.key(file_digests(source.files)) == name
 
 
 def test_a_small_corpus_has_few_tokens(config, caplog):

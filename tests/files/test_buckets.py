@@ -149,6 +149,7 @@ def test_what_was_published_is_not_copied_back(storage):
   copy.mkdir(parents=True)
   for name in ("a", "corpus.json"):
     (copy / name).write_text(name)
+  (copy / "work").mkdir()  # what a stopped preparation leaves
   copies.publish(path, last="corpus.json")
   assert storage.names() == ["cache/corpus/a", "cache/corpus/corpus.json"]
   storage.requests.clear()
