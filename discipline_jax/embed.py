@@ -8,7 +8,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax import command_line
-from discipline_jax.embedding_sources import check_table, find_source
+from discipline_jax.embedding_sources import Source, check_table, find_source
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
 from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, check_suffix, vector_file
@@ -39,23 +39,12 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
     UserError: no model, a table that cannot be read, with file and line, or an output that cannot be written.
   """
   _check(config)
-  path, output = check_files(config, "embed", SUFFIXES)
-  if not isinstance(output, pathlib.Path):
-    raise UserError(
-      f"mode embed writes to local files only, {output}; set --config.embed.output to one"
-    )
-  check_suffix(output)
+  path, output = _files(config)
   columns = kept_columns(config, "embed", OWN)
   mesh = mesh_of(config)
   source = find_source(config, workdir)
   check_tensor(mesh, source.network.config)
-  layer = _layer(config, len(source.network.config.layer_order))
-  pooling = config.embed.pooling
-  if source.pairs and pooling == "tokens":
-    raise UserError(
-      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
-      " --config.embed.pooling=mean"
-    )
+  pooling, layer = config.embed.pooling, _layer(config, source)
   files = {"task.path": {"all": path}}
   before = stamps(files)
   samples = each_unlabelled(
@@ -109,9 +98,29 @@ def _check(config: ConfigDict) -> None:
     raise UserError("mode = embed runs in one process; start it on one machine")
 
 
-def _layer(config: ConfigDict, last: int) -> int:
-  """Returns the number of the layer that `embed.layer` names, which counts from the end if it is negative."""
-  given = config.embed.layer
+def _files(config: ConfigDict) -> tuple[pathlib.Path, pathlib.Path]:
+  """Returns the table and the output; raises UserError if they cannot be read or written."""
+  path, output = check_files(config, "embed", SUFFIXES)
+  if not isinstance(output, pathlib.Path):
+    raise UserError(
+      f"mode embed writes to local files only, {output}; set --config.embed.output to one"
+    )
+  check_suffix(output)
+  return path, output
+
+
+def _layer(config: ConfigDict, source: Source) -> int:
+  """Returns the number of the layer that `embed.layer` names, which counts from the end if it is negative.
+
+  Raises:
+    UserError: no such layer, or a pooling that does not fit it or the model's inputs.
+  """
+  given, last = config.embed.layer, len(source.network.config.layer_order)
+  if source.pairs and config.embed.pooling == "tokens":
+    raise UserError(
+      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
+      " --config.embed.pooling=mean"
+    )
   if given is None:
     return last
   layer = given if given >= 0 else last + 1 + given
