@@ -45,9 +45,7 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   mesh = mesh_of(config)
   source = find_source(config, workdir)
   check_tensor(mesh, source.network.config)
-  layer = _layer(config, len(source.network.config.layer_order))
-  pooling = config.embed.pooling
-  _check_pooling(pooling, source)
+  pooling, layer = config.embed.pooling, _layer(config, source)
   files = {"task.path": {"all": path}}
   before = stamps(files)
   samples = each_unlabelled(
@@ -85,15 +83,6 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   print(f"{summary}: {output}")
 
 
-def _check_pooling(pooling: str, source: Source) -> None:
-  """Raises UserError if a row of the model has other tokens than symbols and those around them."""
-  if source.pairs and pooling == "tokens":
-    raise UserError(
-      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
-      " --config.embed.pooling=mean"
-    )
-
-
 def _check(config: ConfigDict) -> None:
   command_line.at_least(config, 1, ("eval.batch_size",))
   command_line.at_least(config, 0, ("seed", "token_map.seed"))
@@ -114,9 +103,18 @@ def _check(config: ConfigDict) -> None:
     raise UserError("mode = embed runs in one process; start it on one machine")
 
 
-def _layer(config: ConfigDict, last: int) -> int:
-  """Returns the number of the layer that `embed.layer` names, which counts from the end if it is negative."""
-  given = config.embed.layer
+def _layer(config: ConfigDict, source: Source) -> int:
+  """Returns the number of the layer that `embed.layer` names, which counts from the end if it is negative.
+
+  Raises:
+    UserError: no such layer, or a pooling that does not fit it or the model's inputs.
+  """
+  given, last = config.embed.layer, len(source.network.config.layer_order)
+  if source.pairs and config.embed.pooling == "tokens":
+    raise UserError(
+      "embed.pooling = 'tokens' is for one sequence a row, but the rows are pairs of texts; set"
+      " --config.embed.pooling=mean"
+    )
   if given is None:
     return last
   layer = given if given >= 0 else last + 1 + given

@@ -5,7 +5,8 @@
 For the checkpoint of `small_files.write_weights`: the mean of each layer's hidden states over the tokens of each of
 ROWS, `small.mean` [layers + 1, rows, hidden], the pooled output, `small.pooled`, and the last hidden states of all
 symbols, row after row, `small.tokens`. For MiniLM, if its folder is given, `minilm.mean` [rows, hidden] of the last
-layer. Each row is computed alone, so nothing is padded.
+layer, and the same of SENTENCES as its tokenizer reads them, `minilm.text`. Each row is computed alone, so nothing is
+padded.
 """
 
 import pathlib
@@ -20,6 +21,7 @@ from tests.testdata.small_files import write_weights
 
 HERE = pathlib.Path(__file__).parent
 ROWS = ("MKVLAAGIVG", "A", "DEADDEER", "W" * 30, "ACDEFGHIKLMNPQRSTVWY" * 2)
+SENTENCES = ("The film was great, and unpretentious.", "Nobody watched it twice!")
 
 
 def outputs_of(directory: pathlib.Path, name: str) -> dict[str, np.ndarray]:
@@ -41,11 +43,21 @@ def outputs_of(directory: pathlib.Path, name: str) -> dict[str, np.ndarray]:
   }
 
 
+def means_of_texts(directory: pathlib.Path) -> np.ndarray:
+  tokenizer = AutoTokenizer.from_pretrained(directory)
+  model = BertModel.from_pretrained(directory).eval()
+  with torch.no_grad():
+    states = [model(**tokenizer(one, return_tensors="pt")).last_hidden_state for one in SENTENCES]
+  return np.stack([one[0].mean(0).numpy() for one in states])
+
+
 if __name__ == "__main__":
   torch.set_num_threads(1)
   with tempfile.TemporaryDirectory() as folder:
     arrays = outputs_of(write_weights(pathlib.Path(folder) / "small"), "small")
   for folder in sys.argv[1:]:
-    found = outputs_of(pathlib.Path(folder) / "minilm-l6-uncased", "minilm")
-    arrays["minilm.mean"] = found["minilm.mean"][-1]
-  np.savez_compressed(HERE / "embeddings.npz", rows=np.array(ROWS), **arrays)
+    minilm = pathlib.Path(folder) / "minilm-l6-uncased"
+    arrays["minilm.mean"] = outputs_of(minilm, "minilm")["minilm.mean"][-1]
+    arrays["minilm.text"] = means_of_texts(minilm)
+  rows, sentences = np.array(ROWS), np.array(SENTENCES)
+  np.savez_compressed(HERE / "embeddings.npz", rows=rows, sentences=sentences, **arrays)
