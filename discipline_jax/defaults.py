@@ -35,7 +35,7 @@ def finetune() -> ConfigDict:
         # prediction take the mean of the outputs for both)
         "reverse_complement": "off",
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
-        "long": "cut",  # sequences over max_length: cut (at the end) | windows (overlapping; where tasks.md says so)
+        "long": "cut",  # sequences over max_length: cut (at the end) | windows (overlapping; see docs/own_data.md)
         "stride": placeholder(int),  # symbols from a window to the next; unset: half a window
         # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part
@@ -55,7 +55,9 @@ def finetune() -> ConfigDict:
         "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training
         # classification | regression | multilabel (of a sequence) | tagging | position_regression (of each symbol)
         "kind": "classification",
-        "ignore_label": placeholder(str),  # tagging: the tag of symbols that do not count
+        "ignore_label": placeholder(
+          str
+        ),  # tagging: the tag of symbols that do not count; unset: none
         # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson | micro_f1 macro_f1 average_precision;
         # unset: accuracy | spearman | micro_f1
         "metric": placeholder(str),

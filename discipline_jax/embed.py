@@ -17,6 +17,7 @@ from discipline_jax.predict import check_files, kept_columns
 from discipline_jax.programs.embedding import POOLINGS, Embedding
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.runs.inputs import stamps
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.streamed import kept, scan, windows
 from discipline_jax.tasks.token_maps import KINDS
 from discipline_jax.tasks.unlabelled import each_unlabelled
@@ -46,10 +47,11 @@ def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
   source = find_source(config, workdir)
   check_tensor(mesh, source.network.config)
   pooling, layer = config.embed.pooling, _layer(config, source)
+  keep = [Column(name, "embed.keep_columns") for name in columns]
   files = {"task.path": {"all": path}}
   before = stamps(files)
   samples = each_unlabelled(
-    path, source.task, config.task, trained=source.trained, pairs=source.pairs, keep=columns
+    path, source.task, config.task, trained=source.trained, pairs=source.pairs, keep=keep
   )
   found = scan(samples(), source.inputs)
   check_table(found, source, path)

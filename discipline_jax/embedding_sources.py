@@ -48,7 +48,7 @@ class Source:
     name: a few words for messages.
     task: has the alphabet, or None if the table has texts.
     trained: `task` of the config that says how sequences are written; None if the task has no such options.
-    pairs: whether a sample is two texts.
+    pairs: whether a sample is two sequences or texts.
     inputs: how the model's inputs are made of the table.
     network: the encoder.
     known: the symbols that training saw; empty if that is not known.
@@ -107,7 +107,7 @@ def _of_run(workdir: pathlib.Path) -> Source:
     raise UserError(
       f"the run in {workdir} is of a {model.config.model_type}, which has no hidden states of tokens; give another"
     )
-  if saved.inputs.pairs and not is_text:
+  if saved.task.pairs and not is_text:
     raise UserError(
       f"the run in {workdir} is of pairs of sequences, and mode embed has vectors of single ones; give another"
     )
@@ -116,7 +116,7 @@ def _of_run(workdir: pathlib.Path) -> Source:
     f"{saved.describe(saved.best)} of {workdir}",
     saved.task,
     saved.config.task if tasks.takes(saved.task.name, "symbols") else None,
-    saved.inputs.pairs,
+    saved.task.pairs,
     inputs,
     Network(model.config, saved.task.answer.head, model.dtype, params),
     known,

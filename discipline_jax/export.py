@@ -155,7 +155,7 @@ def _of_symbols(saved: Saved, replica: int, model: Model, table: np.ndarray) -> 
     # Tasks with an alphabet of their own read letters in any case.
     is_upper=form.case == "upper" if has_options else kind == "characters",
     aliases=alphabet.aliases,
-    max_length=None if saved.inputs.pairs else saved.inputs.max_length,
+    max_length=None if saved.task.pairs else saved.inputs.max_length,
     add_special_tokens=saved.task.add_special_tokens,
   )
   return _Inputs(whole, ids, special, tokenizer)

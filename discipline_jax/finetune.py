@@ -151,7 +151,6 @@ def model_inputs(plan: Plan) -> Inputs:
     plan.max_length,
     np.unique(plan.lengths),
     plan.seeds,
-    plan.features.segments is not None,
     plan.features.symbol_ids,
   )
 

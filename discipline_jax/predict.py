@@ -28,6 +28,7 @@ from discipline_jax.tasks.answer import Answer, Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
 from discipline_jax.tasks.positions import PositionAnswer
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import json_text
 from discipline_jax.tasks.strands import complements
 from discipline_jax.tasks.unlabelled import read_unlabelled
@@ -74,8 +75,8 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     saved.task,
     config.task,
     trained=saved.config.task if has_symbols else None,
-    pairs=saved.inputs.pairs,
-    keep=keep,
+    pairs=saved.task.pairs,
+    keep=[Column(name, "predict.keep_columns") for name in keep],
   )
   who = (
     f"the mean of the {len(replicas)} replicas"

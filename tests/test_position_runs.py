@@ -231,5 +231,5 @@ def test_a_part_without_a_scored_symbol(tmp_path):
   (tmp_path / "a.csv").write_text("sequence,label,part\n" + rows + f"ACDE,xxxx,{parts[-1]}\n")
   fields = {"task.splits": "part", "task.ignore_label": "x"}
   config = small_config("tagging", tmp_path / "a.csv", **fields)
-  with pytest.raises(UserError, match="test part"):
+  with pytest.raises(UserError, match=r"\btest\b.*task\.max_length"):
     make_plan(config)

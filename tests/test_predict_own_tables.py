@@ -71,6 +71,7 @@ def test_columns_that_cannot_be_kept(columns, finished, tmp_path, capsys):
   assert predict(finished[0], table, f"--config.predict.keep_columns={columns}") == (2, [])
   error = capsys.readouterr().err.splitlines()[-1]
   assert "predict.keep_columns" in error
+  assert "embed" not in error
 
 
 def test_lower_case(finished, tmp_path, capsys):

@@ -34,14 +34,12 @@ class Inputs:
     max_length: longest input in tokens.
     lengths: the lengths that were compiled.
     seeds: seeds of the replicas.
-    pairs: whether a sample is two texts.
     symbol_ids: token ids of the task's symbols; for text, of the tokens that occurred.
   """
 
   max_length: int
   lengths: np.ndarray
   seeds: list[int]
-  pairs: bool
   symbol_ids: np.ndarray
 
 
@@ -138,7 +136,6 @@ def write_model(
       file.write(save({**arrays, "rows": sub_table.rows, "lookup": sub_table.lookup}))
   description = {
     **task.to_json(),
-    "pairs": inputs.pairs,
     "symbol_ids": inputs.symbol_ids.tolist(),
     "max_length": inputs.max_length,
     "lengths": inputs.lengths.tolist(),
@@ -181,7 +178,6 @@ def read_model(workdir: Path) -> Saved:
     description["max_length"],
     np.array(description["lengths"], np.int32),
     description["seeds"],
-    description["pairs"],
     np.array(description["symbol_ids"], np.int32),
   )
   return Saved(config, result, Task.from_json(description), inputs, workdir / "model")

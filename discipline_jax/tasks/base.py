@@ -26,7 +26,7 @@ class Task:
     add_special_tokens: whether a sequence gets [CLS] before and [SEP] after it.
     stratified: whether a random split has similar shares of each label in all parts.
     grouped: whether a random split has all samples of a group in one part.
-    pairs: whether a sample is two sequences of symbols.
+    pairs: whether a sample is two sequences of symbols, or two texts.
     windows: whether longer sequences are cut into overlapping windows, and not cut at the end.
     stride: most symbols from the start of a window to that of the next one; None: half a window.
   """
@@ -52,6 +52,7 @@ class Task:
       "answer": self.answer.to_json(),
       "max_length": self.max_length,
       "add_special_tokens": self.add_special_tokens,
+      "pairs": self.pairs,
       "windows": self.windows,
       "stride": self.stride,
     }
@@ -80,6 +81,7 @@ class Task:
       fields["max_length"],
       read=dict,
       add_special_tokens=fields.get("add_special_tokens", fields.get("bracketed", True)),
+      pairs=fields.get("pairs", False),
       windows=fields.get("windows", False),
       stride=fields.get("stride"),
     )

@@ -1,6 +1,7 @@
 """Makes a task of the user's own table: sequences of symbols, each with a label."""
 
 import collections
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from discipline_jax.tasks.symbols import (
   split_atoms,
 )
 from discipline_jax.tasks.table_format import Format
+from discipline_jax.tasks.tags import warn_of_unused
 
 _COMMAS = re.compile(r"\S(\s*,\s*\S)+")  # as lists are written
 
@@ -50,6 +52,8 @@ def custom(path: str | None, form: Format, alphabet: str | None, metric: str | N
   metric = kind.choose_metric(metric)
   allowed = None if alphabet is None else _allowed(alphabet, form)
   parts = read_parts(path, form, allowed)
+  if form.ignore_label is not None:
+    warn_of_unused(form.ignore_label, itertools.chain(*parts.values()), path)
   trained = parts["train" if "train" in parts else "all"]
   counts: collections.Counter[str] = collections.Counter()
   for _, own, _ in trained:

@@ -103,6 +103,7 @@ def glue(name: str, data_dir: pathlib.Path, source: str = "files") -> Task:
     MAX_LENGTH,
     read,
     files=tuple(files.values()) if source == "files" else (),
+    pairs=len(form.texts) == 2,
   )
 
 

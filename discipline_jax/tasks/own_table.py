@@ -15,6 +15,7 @@ from discipline_jax.tasks.class_names import class_name, missing
 from discipline_jax.tasks.label_sets import read_columns
 from discipline_jax.tasks.readers.fasta import HeaderForm
 from discipline_jax.tasks.readers.lines import each_valid, keep_valid
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import Row, each_row, json_text, read_table
 from discipline_jax.tasks.symbols import Spelling, check_known, letters_with_blanks
 from discipline_jax.tasks.table_format import Format
@@ -126,16 +127,14 @@ def _tables(
   files: Mapping[str, pathlib.Path], form: Format, path: str
 ) -> dict[str, list[Row | UserError]]:
   """Reads the tables of all parts; `extra` of a row is its group, if there are groups, and the second of a pair."""
-  first, *second = form.sequence_columns
-  groups = () if form.group_column is None else (form.group_column,)
   columns = form.binary_columns
   tables = {
     part: read_table(
       file,
-      first,
+      form.sequence_columns[0],
       None if columns else form.label_column,
       form.splits,
-      extra_columns=(*groups, *second, *columns),
+      extra_columns=form.extra_columns,
       header_form=HeaderForm(form.label_separator, form.label_pattern),
       label_form=KINDS[form.kind].form,
     )
@@ -167,7 +166,7 @@ def unlabelled_rows(
   path: pathlib.Path,
   form: Format,
   *,
-  extra_columns: Sequence[str] = (),
+  extra_columns: Sequence[Column] = (),
   label_form: str = "word",
   check: Callable[[Row, Sequence[str]], Sequence[str]] | None = None,
 ) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
@@ -183,7 +182,7 @@ def unlabelled_rows(
   Raises:
     UserError: an invalid row, with file and line; the function raises it, too.
   """
-  first, *second = form.sequence_columns
+  first, *second = (Column(name, "task.sequence_column") for name in form.sequence_columns)
   columns = [first, None, None, *extra_columns, *second]
 
   def table() -> Iterator[Row | UserError]:

@@ -72,7 +72,7 @@ class PositionValues(PositionAnswer):
     own = [value for part in labels.values() for one in part for value in one if value == value]
     if not own:
       raise UserError(f"no position has a value, {path}; give some")
-    warn_of_far_values(own, path)
+    warn_of_far_values(own, path, unit="positions", remedy="write nan, or null in a list, for it")
     return cls(metric)
 
   def encode(self, label: Sequence[float]) -> Float[np.ndarray, " symbols"]:

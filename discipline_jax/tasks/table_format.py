@@ -6,6 +6,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.tasks.answers import KINDS
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.symbols import CASES, SYMBOLS, Spelling
 
 
@@ -43,6 +44,15 @@ class Format:
     if self.kind != "multilabel" or "," not in self.label_column:
       return ()
     return tuple(name.strip() for name in self.label_column.split(","))
+
+  @property
+  def extra_columns(self) -> list[Column]:
+    """The columns beside those of sequence, label and split: of the group, the second sequence, and 0 and 1."""
+    return [
+      *([] if self.group_column is None else [Column(self.group_column, "task.group_column")]),
+      *(Column(name, "task.sequence_column") for name in self.sequence_columns[1:]),
+      *(Column(name, "task.label_column") for name in self.binary_columns),
+    ]
 
   def check(self) -> None:
     """Raises UserError if the value of a field is not one of its choices."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 from jaxtyping import Array, Bool, Float, Int, Int32
 
 from discipline_jax.errors import UserError
@@ -27,10 +28,15 @@ from discipline_jax.tasks.positions import (
   read_list,
   widened,
 )
+from discipline_jax.tasks.readers.rows import Row
 from discipline_jax.tasks.readers.tables import json_text
 
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 _STRUCTURE = frozenset(".()[]{}<>")  # base pairs, as programs that fold RNA write them
+_PAIRS = frozenset(
+  "()[]"
+)  # at least one of them; `<`, `>` and `.` alone may be strands and what is between genes
+_BALANCE = "correct the line, or write letters for the tags if they are no brackets of base pairs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,22 +83,20 @@ class Tags(PositionAnswer):
   ) -> tuple[str | None, ...]:
     """Returns the tag of each symbol, None where it is not scored.
 
-    A text is one tag for each letter, or words between blanks.
+    A text is one tag for each letter, or words between blanks. Equal numbers are one tag, also that which is ignored.
     """
-    tags: list[str | None]
-    if isinstance(label, list):
-      tags = [_tag(value, place) for value in label]
-    elif len(symbols) == 1 and not isinstance(symbols, str):
-      tags = [label]  # a word, or another symbol of several letters
-    elif any(map(str.isspace, label.replace("\n", ""))):
-      tags = [*label.split()]
-    else:
-      tags = list(label.replace("\n", ""))  # a sequence and its tags may go on in a further line
-    refuse_control("".join(tag for tag in tags if tag is not None), place)
-    check_length(tags, symbols, place)
-    if _STRUCTURE.issuperset(tags):
+    tags = _written(label, symbols, place)
+    left_out = {tag for tag in {*tags} if _is_ignored(tag, ignored)}
+    wrong = cls.refused({*tags} - left_out)
+    if wrong:
+      word = min(wrong, key=tags.index)
+      raise UserError(
+        f"the tag {word!r} of symbol {tags.index(word) + 1} {wrong[word]}, {place}; set"
+        f" --config.task.ignore_label={word} if such symbols are not to be scored, or write another word"
+      )
+    if _STRUCTURE.issuperset(tags) and not _PAIRS.isdisjoint(tags):
       _check_pairs(tags, place)
-    return tuple(None if tag == ignored else tag for tag in tags)
+    return tuple(None if tag in left_out else tag for tag in tags)
 
   @classmethod
   def fit(
@@ -192,6 +196,28 @@ class Tags(PositionAnswer):
     return found | {f"whole_{self.whole}_f1": runs_f1(labels, predicted, tag)}
 
 
+def warn_of_unused(
+  ignored: str, samples: Iterable[tuple[Row, Sequence[str], Any]], path: str
+) -> None:
+  """Logs that no symbol has the tag that is to be ignored, as if it is written in another case.
+
+  Args:
+    ignored: `task.ignore_label`.
+    samples: the row, the symbols, and what `Tags.aligned` returned.
+    path: the file, for the message.
+  """
+  for row, symbols, label in samples:
+    if None in label:
+      tags = _written(Tags.parse(row.label or "", row.place), symbols, row.place)
+      if any(_is_ignored(tag, ignored) for tag in {*tags}):
+        return
+  logging.warning(
+    "no symbol has the tag task.ignore_label = %r, %s; write it as the table does, or leave it unset",
+    ignored,
+    path,
+  )
+
+
 def runs_f1(
   labels: Int[np.ndarray, "samples positions"],
   predicted: Int[np.ndarray, "samples positions"],
@@ -217,9 +243,29 @@ def _softmax(outputs: np.ndarray) -> np.ndarray:
   return np.exp(outputs - np.logaddexp.reduce(outputs, axis=-1, keepdims=True))
 
 
+def _written(label: str | list, symbols: Sequence[str], place: str) -> list[str | None]:
+  """Returns the tag of each symbol as the table has it, see `Tags.aligned`."""
+  tags: list[str | None]
+  if isinstance(label, list):
+    tags = [_tag(value, place) for value in label]
+  elif len(symbols) == 1 and not isinstance(symbols, str):
+    tags = [label]  # a word, or another symbol of several letters
+  elif any(map(str.isspace, label.replace("\n", ""))):
+    tags = [*label.split()]
+  else:
+    tags = list(label.replace("\n", ""))  # a sequence and its tags may go on in a further line
+  refuse_control("".join(tag for tag in tags if tag is not None), place)
+  check_length(tags, symbols, place)
+  return tags
+
+
+def _is_ignored(tag: str | None, ignored: str | None) -> bool:
+  return tag is not None and ignored is not None and class_key(tag) == class_key(ignored)
+
+
 def _tag(value: object, place: str) -> str | None:
-  """Returns the tag that an element of a list is; None for JSON's null."""
-  if value is None:
+  """Returns the tag that an element of a list is; None for null and NaN."""
+  if value is None or value != value:
     return None
   if not isinstance(value, str | int | float) or not (tag := json_text(value).strip()):
     raise UserError(
@@ -237,11 +283,7 @@ def _check_pairs(tags: Sequence[str | None], place: str) -> None:
     elif tag in _BRACKETS:
       opened[_BRACKETS[tag]] -= 1
       if opened[_BRACKETS[tag]] < 0:
-        raise UserError(
-          f"{tag!r} at position {number} closes no bracket, {place}; correct the line"
-        )
+        raise UserError(f"{tag!r} at position {number} closes no bracket, {place}; {_BALANCE}")
   for bracket, count in opened.items():
     if count:
-      raise UserError(
-        f"{count} of the brackets {bracket!r} are not closed, {place}; correct the line"
-      )
+      raise UserError(f"{count} of the brackets {bracket!r} are not closed, {place}; {_BALANCE}")

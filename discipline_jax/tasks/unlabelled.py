@@ -15,6 +15,7 @@ from discipline_jax.tasks.custom import encode
 from discipline_jax.tasks.examples import Alphabet, Example
 from discipline_jax.tasks.own_table import unlabelled_rows
 from discipline_jax.tasks.readers.lines import each_valid
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import Row, each_row
 from discipline_jax.tasks.symbols import check_known
 from discipline_jax.tasks.table_format import task_format
@@ -35,7 +36,7 @@ def read_unlabelled(
   *,
   trained: ConfigDict | None,
   pairs: bool,
-  keep: Sequence[str] = (),
+  keep: Sequence[Column] = (),
 ) -> tuple[list[Row], list[Example]]:
   """Returns the rows of a table, with the values of the columns to keep as `extra`, and their samples.
 
@@ -63,7 +64,7 @@ def each_unlabelled(
   *,
   trained: ConfigDict | None,
   pairs: bool,
-  keep: Sequence[str] = (),
+  keep: Sequence[Column] = (),
 ) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
   """Returns a function that reads a table anew and yields its rows, each with its symbols or its one or two texts.
 
@@ -73,8 +74,8 @@ def each_unlabelled(
     options: `task` of a config: column names and `skip_invalid` are taken from it. Letters are read as capitals if its
       `case` or the run's is `upper`.
     trained: `task` of the run's config, if it says how sequences are written; None if the task has no such options.
-    pairs: whether a sample is two texts, in two columns.
-    keep: names of columns to keep, whose values are the row's `extra`.
+    pairs: whether a sample is two sequences or texts, in two columns.
+    keep: columns to keep, whose values are the row's `extra`.
 
   Raises:
     UserError: a table that the task cannot read, with file and line; the function raises it, too.
@@ -116,14 +117,16 @@ def _check_unseen(rows: Sequence[tuple[str, Sequence[str]]], known: set[str]) ->
 
 
 def _each_text(
-  path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[str]
+  path: pathlib.Path, options: ConfigDict, pairs: bool, keep: Sequence[Column]
 ) -> Callable[[], Iterator[tuple[Row, Sequence[str]]]]:
-  columns = _columns(options, pairs, "texts")
-  names = [columns[0], None, None, *columns[1:], *keep]
+  first, *second = (
+    Column(name, "task.sequence_column") for name in _columns(options, pairs, "texts")
+  )
+  columns = [first, None, None, *second, *keep]
 
   def each() -> Iterator[tuple[Row, Sequence[str]]]:
     # Quotes in a .tsv are part of the text, as they are in GLUE's files.
-    rows = each_row(path, names, tsv_quotes=False)
+    rows = each_row(path, columns, tsv_quotes=False)
     return each_valid(rows, partial(_texts, pairs), options.skip_invalid, path)
 
   return each
@@ -131,7 +134,7 @@ def _each_text(
 
 def _columns(options: ConfigDict, pairs: bool, what: str) -> list[str]:
   """Returns the names of the columns of sequences; raises UserError if they are not as many as a sample has."""
-  columns = options.sequence_column.split(",")
+  columns = [name.strip() for name in options.sequence_column.split(",")]
   if len(columns) != 1 + pairs:
     wanted = "two columns with a comma between them" if pairs else f"one column of {what}"
     raise UserError(

@@ -164,20 +164,34 @@ def measured_values(
   )
 
 
-def warn_of_far_values(values: Sequence[float], path: str) -> None:
-  """Logs a lowest or highest value that is far from all others, as a code for a missing one is."""
+def warn_of_far_values(
+  values: Sequence[float],
+  path: str,
+  *,
+  unit: str = "rows",
+  remedy: str = "leave the rows out",
+) -> None:
+  """Logs a lowest or highest value that is far from all others, as a code for a missing one is.
+
+  Args:
+    values: all values.
+    path: where they are from, for the message.
+    unit: what has a value each.
+    remedy: what to do where the value stands for a missing one.
+  """
   distinct = sorted(set(values))
   for far, others in ((distinct[-1], distinct[:-1]), (distinct[0], distinct[1:])):
     if len(others) > 1:
       low, high = others[0], others[-1]
       if min(abs(far - low), abs(far - high)) > _FAR * (high - low):
         logging.warning(
-          "the value %g (%d of %d rows) is far from all others (%g to %g), %s; if it stands for a missing one, leave"
-          " the rows out",
+          "the value %g (%d of %d %s) is far from all others (%g to %g), %s; if it stands for a missing one, %s",
           far,
           values.count(far),
           len(values),
+          unit,
           low,
           high,
           path,
+          remedy,
         )

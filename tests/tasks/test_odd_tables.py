@@ -1,6 +1,7 @@
 """Tests tables of kinds that people bring: each is read rightly, or refused for a reason that is true."""
 
 import collections
+import re
 
 import pytest
 
@@ -117,3 +118,21 @@ def test_real_files_that_are_refused(name, facts, shared):
     read(shared / "cases" / name)
   for fact in [name, *facts]:
     assert fact in str(raised.value)
+
+
+@pytest.mark.parametrize(
+  ("fields", "field"),
+  [
+    ({"sequence_column": "z"}, "task.sequence_column"),
+    ({"sequence_column": "sequence,z"}, "task.sequence_column"),
+    ({"label_column": "z"}, "task.label_column"),
+    ({"label_column": "label,z", "kind": "multilabel"}, "task.label_column"),
+    ({"splits": "z"}, "task.splits"),
+    ({"group_column": "z"}, "task.group_column"),
+  ],
+)
+def test_a_missing_column_is_said_with_the_field_that_names_it(fields, field, tmp_path):
+  path = written(tmp_path, "sequence,label\nAC,1\nCA,0\n")
+  with pytest.raises(UserError, match=f"'z'.*{path}:1;") as raised:
+    read(path, **fields)
+  assert re.findall(r"\b(?:task|predict|embed)\.\w+", str(raised.value)) == [field]

@@ -61,6 +61,34 @@ def test_a_tag_that_is_not_scored(tmp_path):
   assert [one.label.tolist() for one in task.read()["all"]] == [[1, 1, -1, 0], [0, -1]]
 
 
+@pytest.mark.parametrize(
+  ("name", "content", "ignored", "unused"),
+  [
+    ("a.csv", "sequence,label\nACDE,HHXC\nAC,CX\n", "X", False),
+    ("a.csv", "sequence,label\nACDE,HHXC\nAC,CX\n", "x", True),
+    ("a.csv", "sequence,label\nACDE,0.0 1.0 1.0 0.0\nAC,0 -1.0\n", "-1", False),
+    ("a.jsonl", '{"sequence": "AC", "label": ["H", null]}\n{"sequence": "AC", "label": ["X", "C"]}\n', "x", True),
+    ("a.jsonl", '{"sequence": "AC", "label": ["H", NaN]}\n{"sequence": "AC", "label": ["X", "C"]}\n', "X", False),
+  ],
+)  # fmt: skip
+def test_a_tag_to_ignore_that_occurs_nowhere_is_said(
+  name, content, ignored, unused, tmp_path, caplog
+):
+  path = written(tmp_path, content, name)
+  read(path, kind="tagging", ignore_label=ignored)
+  assert (f"task.ignore_label = {ignored!r}, {path}" in caplog.text) == unused
+
+
+def test_a_value_that_stands_for_a_missing_one(tmp_path, caplog):
+  """The remedy that is named for positions is tried."""
+  content = "sequence,label\nACDE,0.5 1 -999 1\nAC,1 2\n"
+  read(written(tmp_path, content), kind="position_regression")
+  assert "-999 (1 of 6 positions)" in caplog.text
+  caplog.clear()
+  read(written(tmp_path, content.replace("-999", "nan")), kind="position_regression")
+  assert "999" not in caplog.text
+
+
 VALUES = [[0.5, None, -1, 2e-3], [1, 2]]
 VALUE_FORMS = {
   "blanks.csv": "sequence,label\nACDE,0.5 nan -1 2e-3\nAC,1 2\n",

@@ -9,7 +9,10 @@ from discipline_jax import defaults
 from discipline_jax.errors import UserError
 from discipline_jax.letters import both_cases
 from discipline_jax.models.tokenizer import make_vocabulary
+from discipline_jax.tasks.answers import Class
+from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.symbols import (
   Spelling,
   check_known,
@@ -263,12 +266,20 @@ class TestUnlabelled:
     described = ConfigDict({**defaults.finetune().task.to_dict(), **trained})
     return read_unlabelled(path, task, config, trained=described, pairs=False, keep=keep)
 
+  def test_blanks_between_the_names_of_two_columns(self, tmp_path):
+    task = Task("texts", None, Class(("x", "y")), 20, read=dict, pairs=True)
+    path = written(tmp_path, "b,a\nsecond one,first one\n")
+    config = defaults.finetune().task
+    config.sequence_column = "a, b"
+    _, (example,) = read_unlabelled(path, task, config, trained=None, pairs=True)
+    assert (example.sequence, example.second) == ("first one", "second one")
+
   def test_kmers_and_case(self, tmp_path):
     fields = {"symbols": "kmers", "k": 2, "case": "upper"}
     task = read(written(tmp_path, "sequence,label\nacgt,0\nCGTT,1\n"), **fields)
     assert task.alphabet.symbols == ("AC", "CG", "GT", "TT")
     new = written(tmp_path, "id;sequence\nx;acg\ny;T T\n", "new.csv")
-    rows, examples = self.read(new, task, fields, keep=["id"])
+    rows, examples = self.read(new, task, fields, keep=[Column("id", "predict.keep_columns")])
     assert [row.extra for row in rows] == [("x",), ("y",)]
     assert [one.sequence.tolist() for one in examples] == [[0, 1], [3]]
 

@@ -54,10 +54,32 @@ class TestReading:
     assert aligned("HHX-", ignored="X") == ("H", "H", None, "-")
     assert aligned('["H", null, "C", "X"]', ignored="X") == ("H", None, "C", None)
 
+  def test_numbers_that_are_not_scored(self):
+    """As classes, equal numbers are one."""
+    assert aligned("0.0 1.0 -1.0 1", ignored="-1") == ("0.0", "1.0", None, "1")
+    assert aligned("[0, 1, -1, -1.0]", ignored="-1.0") == ("0", "1", None, None)
+    assert aligned("HHxX", ignored="X") == ("H", "H", "x", None)
+
+  @pytest.mark.parametrize("word", ["nan", "NaN", "NA", "None", "null", "N/A"])
+  def test_words_for_none_are_no_tags(self, word):
+    text = f"H {word} E C"
+    with pytest.raises(UserError, match=f"a.csv:3; .*task.ignore_label={word} "):
+      aligned(text)
+    with pytest.raises(UserError, match="a.csv:3"):
+      aligned(f'["H", "{word}", "E", "C"]')
+    assert aligned(text, ignored=word) == ("H", None, "E", "C")
+
+  def test_nan_of_json_is_not_scored(self):
+    assert aligned("[1, NaN, 0, null]") == ("1", None, "0", None)
+    assert aligned("NAAN") == ("N", "A", "A", "N")
+    assert aligned("- ? . N") == ("-", "?", ".", "N")
+
   def test_base_pairs(self):
     assert aligned("(..)") == tuple("(..)")
     assert aligned("[()]") == tuple("[()]")
-    for text in ("(...", "...)", ")..(", "([))"):
+    for text in (">>..", "<>><", "}..<"):
+      assert aligned(text) == tuple(text), "strands of genes, say"
+    for text in ("(...", "...)", ")..(", "([))", "(>.)"):
       with pytest.raises(UserError, match="a.csv:3"):
         aligned(text)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from discipline_jax.errors import UserError
-from discipline_jax.tasks.readers.rows import Row, clean, find_columns
+from discipline_jax.tasks.readers.rows import Column, Row, clean, find_columns
 
 _FIELD_LIMIT = 2**31 - 1  # characters; csv's own limit is shorter than a chromosome
 _DELIMITERS = (",", ";", "\t", "|")
@@ -20,7 +20,7 @@ _FORMULA = re.compile(r'="([^"]*)"')
 def read_delimited(
   lines: Iterable[str],
   path: pathlib.Path,
-  columns: Sequence[str | None],
+  columns: Sequence[Column | None],
   delimiter: str,
   *,
   quotes: bool = True,
@@ -34,7 +34,7 @@ def read_delimited(
   Args:
     lines: all lines of the file.
     path: the file, for messages.
-    columns: names of the columns of sequence, label, split and the extra ones; None for one that is not read.
+    columns: the columns of sequence, label, split and the extra ones; None for one that is not read.
     delimiter: the delimiter that the file's name promises; the header decides if it has the columns with another one.
     quotes: False: quotes are ordinary characters.
 
@@ -83,7 +83,7 @@ def _text(cell: str) -> str:
   return cell if formula is None else formula[1]
 
 
-def _header(columns: Sequence[str | None], names: Sequence[str], place: str) -> list[int | None]:
+def _header(columns: Sequence[Column | None], names: Sequence[str], place: str) -> list[int | None]:
   """Returns the places of the columns; raises UserError if one is missing, or if two columns have one name."""
   twice = [name for name in names if name and names.count(name) > 1]
   if twice:
@@ -108,7 +108,7 @@ def _misfit(fields: list[str], names: list[str], delimiter: str) -> tuple[str, s
 
 def _dialect(
   lines: Iterable[str],
-  columns: Sequence[str | None],
+  columns: Sequence[Column | None],
   default: str,
   quotes: bool,
   path: pathlib.Path,
@@ -133,7 +133,7 @@ def _dialect(
     raise UserError(
       f"the header holds the character '\\x00', as UTF-16 text does, {path}:{len(before)}; save it as UTF-8"
     )
-  wanted = {clean(column) for column in columns if column is not None}
+  wanted = {clean(column.name) for column in columns if column is not None}
   found = {
     (delimiter, quote): _names(header, delimiter, quote, quotes)
     for quote in ('"', "'")

@@ -2,19 +2,23 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from discipline_jax.errors import UserError
 
 _INVISIBLE = "\ufeff\u200b\u2060"  # byte-order mark, zero-width space, word joiner
 
-_FIELDS = (  # what names a column, in the order of `find_columns`
-  "task.sequence_column",
-  "task.label_column",
-  "task.splits",
-  "predict.keep_columns, or with mode=embed embed.keep_columns (or whichever of task.label_column, task.group_column"
-  " and task.sequence_column names it)",
-)
+
+class Column(NamedTuple):
+  """A column that is wanted.
+
+  Attributes:
+    name: its name in the table.
+    field: the field of a config that says this name, such as `task.label_column`, for messages.
+  """
+
+  name: str
+  field: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +48,12 @@ def clean(name: str) -> str:
 
 
 def find_columns(
-  columns: Sequence[str | None], names: Sequence[str], place: str, remedy: str
+  columns: Sequence[Column | None], names: Sequence[str], place: str, remedy: str
 ) -> list[int | None]:
   """Returns the place of each column among the names that the table has; None for a column that is None.
 
   Args:
-    columns: names of the columns of sequence, label and split, then of the extra ones.
+    columns: the columns that are wanted.
     names: names of the table's columns.
     place: `file:line`, for messages.
     remedy: what helps if no other column is meant.
@@ -58,10 +62,10 @@ def find_columns(
     UserError: a column that the table does not have.
   """
   cleaned = [clean(name) for name in names]
-  for i, column in enumerate(columns):
-    if column is not None and clean(column) not in cleaned:
+  for column in columns:
+    if column is not None and clean(column.name) not in cleaned:
       found = ", ".join(repr(name) for name in cleaned if name)
       raise UserError(
-        f"no column {column!r} among {found[:200]}, {place}; set --config.{_FIELDS[min(i, 3)]}, or {remedy}"
+        f"no column {column.name!r} among {found[:200]}, {place}; set --config.{column.field}, or {remedy}"
       )
-  return [None if column is None else cleaned.index(clean(column)) for column in columns]
+  return [None if column is None else cleaned.index(clean(column.name)) for column in columns]

@@ -12,7 +12,7 @@ from discipline_jax.files.packed_text import kind_of, lines
 from discipline_jax.tasks.readers.delimited import read_delimited
 from discipline_jax.tasks.readers.fasta import BY_WORDS, HeaderForm, read_header
 from discipline_jax.tasks.readers.label_lines import Labelled, read_label_lines, refuse_label_lines
-from discipline_jax.tasks.readers.rows import Row, find_columns
+from discipline_jax.tasks.readers.rows import Column, Row, find_columns
 
 _FASTA = (".fa", ".faa", ".fasta", ".fna")
 _FASTA_COLUMNS = ("name", "header")
@@ -25,13 +25,18 @@ def read_table(
   label_column: str | None,
   split_column: str | None,
   *,
-  extra_columns: Sequence[str] = (),
+  extra_columns: Sequence[Column] = (),
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
   label_form: str = "word",
 ) -> list[Row | UserError]:
   """Reads all rows of a table; see `each_row`."""
-  columns = [sequence_column, label_column, split_column, *extra_columns]
+  columns = [
+    Column(sequence_column, "task.sequence_column"),
+    None if label_column is None else Column(label_column, "task.label_column"),
+    None if split_column is None else Column(split_column, "task.splits"),
+    *extra_columns,
+  ]
   rows = each_row(
     path, columns, tsv_quotes=tsv_quotes, header_form=header_form, label_form=label_form
   )
@@ -40,7 +45,7 @@ def read_table(
 
 def each_row(
   path: pathlib.Path,
-  columns: Sequence[str | None],
+  columns: Sequence[Column | None],
   *,
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
@@ -57,8 +62,8 @@ def each_row(
   Args:
     path: the file. Its suffix gives the format: .csv, .tsv, .jsonl, .fa, .faa, .fasta or .fna, each also with .gz or
       .xz after it.
-    columns: the names of the columns with the sequences, the labels and the splits (None: read none), and of further
-      ones to read, such as the second text of a pair.
+    columns: the columns with the sequences, the labels and the splits (None: read none), and further ones to read,
+      such as that with the second text of a pair.
     tsv_quotes: True: quotes in a .tsv file quote, as in a .csv file; False: they are ordinary characters.
     header_form: where a FASTA header has the label and the split.
     label_form: how a label is written, see `tasks.answer.Answer`. With `list` and `positions`, the label of a JSON
@@ -110,7 +115,7 @@ def _split_at_returns(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _read_json(
-  lines: Iterable[str], path: pathlib.Path, columns: Sequence[str | None], *, takes_lists: bool
+  lines: Iterable[str], path: pathlib.Path, columns: Sequence[Column | None], *, takes_lists: bool
 ) -> Iterator[Row | UserError]:
   for number, line in enumerate(lines, 1):
     if line.strip():
@@ -121,7 +126,7 @@ def _read_json(
       yield row
 
 
-def _json_row(line: str, place: str, columns: Sequence[str | None], takes_lists: bool) -> Row:
+def _json_row(line: str, place: str, columns: Sequence[Column | None], takes_lists: bool) -> Row:
   try:
     record = json.loads(line, object_pairs_hook=_object)
     if "\\u" in line:  # an escape can write half of a surrogate pair, which no text file can hold
@@ -185,16 +190,18 @@ def _fasta_samples(
 def _read_fasta(
   samples: Iterable[Labelled | UserError],
   path: pathlib.Path,
-  columns: Sequence[str | None],
+  columns: Sequence[Column | None],
   form: HeaderForm,
   *,
   has_label_lines: bool,
 ) -> Iterator[Row | UserError]:
-  _, label_column, split_column, *extra_columns = columns
+  _, label_column, split_column, *others = columns
+  extra_columns = [column for column in others if column is not None]
   for column in extra_columns:
-    if column not in _FASTA_COLUMNS:
+    if column.name not in _FASTA_COLUMNS:
       raise UserError(
-        f"FASTA has no column {column!r}, {path}; it has {' and '.join(_FASTA_COLUMNS)}, and other tables have others"
+        f"FASTA has no column {column.name!r}, {path}; it has {' and '.join(_FASTA_COLUMNS)}: change"
+        f" --config.{column.field}, or give a table of another format"
       )
   wanted = [
     word
@@ -220,5 +227,5 @@ def _read_fasta(
       sequence,
       labels if has_label_lines and label_column is not None else values.get("label"),
       values.get("split"),
-      tuple(extra[str(column)] for column in extra_columns),
+      tuple(extra[column.name] for column in extra_columns),
     )

@@ -12,6 +12,7 @@ import re
 import pytest
 
 from discipline_jax.errors import UserError
+from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import read_table
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
@@ -41,6 +42,10 @@ def written(folder, name, content):
   path = folder / name
   path.write_bytes(content if isinstance(content, bytes) else content.encode())
   return path
+
+
+def columns(*names):
+  return [Column(name, f"of.{name}") for name in names]
 
 
 class TestFormats:
@@ -162,7 +167,9 @@ class TestExtraColumns:
   @pytest.mark.parametrize("name", WIDER)
   def test_values_are_in_the_order_of_the_names(self, name, tmp_path):
     path = written(tmp_path, name, WIDER[name])
-    found = read_table(path, "first", "label", None, extra_columns=["note", "second", "first"])
+    found = read_table(
+      path, "first", "label", None, extra_columns=columns("note", "second", "first")
+    )
     assert [(row.sequence, row.label, row.extra) for row in found] == [
       ("A b", "1", ("x", "C, d", "A b")),
       ("E\nf", "0", ("y", "", "E\nf")),
@@ -171,28 +178,29 @@ class TestExtraColumns:
 
   def test_json_values_are_not_converted(self, tmp_path):
     path = written(tmp_path, "a.jsonl", '{"first": "A", "second": [1, "b"], "third": null}\n')
-    (row,) = read_table(path, "first", None, None, extra_columns=["second", "third"])
+    (row,) = read_table(path, "first", None, None, extra_columns=columns("second", "third"))
     assert row.extra == ([1, "b"], None)
 
   @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
   def test_a_missing_column_is_an_error_of_the_file(self, name, tmp_path):
     path = written(tmp_path, name, WIDER[name])
-    with pytest.raises(UserError, match=f"'third'.*{path}:1;"):
-      read_table(path, "first", None, None, extra_columns=["second", "third"])
+    with pytest.raises(UserError, match=f"'third'.*{path}:1;.*--config.of.third,"):
+      read_table(path, "first", None, None, extra_columns=columns("second", "third"))
 
   def test_a_missing_key_is_an_error_of_its_json_row(self, tmp_path):
     lines = '{"first": "A", "second": "B"}\n{"first": "A"}\n'
     path = written(tmp_path, "a.jsonl", lines)
-    row, error = read_table(path, "first", None, None, extra_columns=["second"])
+    row, error = read_table(path, "first", None, None, extra_columns=columns("second"))
     assert row.extra == ("B",)
     assert isinstance(error, UserError)
     assert "'second'" in str(error)
     assert f"{path}:2;" in str(error)
+    assert "--config.of.second," in str(error)
 
   def test_fasta_has_no_extra_columns(self, tmp_path):
     path = written(tmp_path, "a.fa", ">a 1\nAC\n")
-    with pytest.raises(UserError, match=f"'second'.*{path};"):
-      read_table(path, "first", None, None, extra_columns=["second"])
+    with pytest.raises(UserError, match=f"'second'.*{path};.*--config.of.second,"):
+      read_table(path, "first", None, None, extra_columns=columns("second"))
 
 
 @pytest.mark.parametrize("suffix", TEXTS)
@@ -287,7 +295,7 @@ def test_a_fasta_header_needs_a_word_for_each_column(columns, needed, form, tmp_
 
 def test_a_fasta_header_without_label_and_split_can_be_anything(tmp_path):
   path = written(tmp_path, "a.fa", ">sp|P1|X_Y Putative cell wall OS=Z\nAC\n>\nGT\n")
-  found = read_table(path, "sequence", None, None, extra_columns=["name", "header"])
+  found = read_table(path, "sequence", None, None, extra_columns=columns("name", "header"))
   assert [(row.sequence, row.extra) for row in found] == [
     ("AC", ("sp|P1|X_Y", "sp|P1|X_Y Putative cell wall OS=Z")),
     ("GT", ("", "")),
