@@ -24,9 +24,8 @@ def finetune() -> ConfigDict:
       "mode": "finetune",
       "seed": 0,  # seed of the split, the data order, the head, dropout and the token map
       "replicas": 1,  # number of runs, with seed, seed + 1, ..., trained together
-      "data_dir": placeholder(
-        str
-      ),  # or gs://; unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
+      # or gs://; unset: $DISCIPLINE_DATA, else ~/.cache/discipline_jax
+      "data_dir": placeholder(str),
       "cache_dir": "~/.cache/discipline_jax",  # for compiled programs, and features of files over 1 MiB
       "task": {
         "name": placeholder(str),  # one of discipline_jax.tasks
@@ -38,9 +37,8 @@ def finetune() -> ConfigDict:
         "reverse_complement": "off",
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
         "long": "cut",  # sequences over max_length: cut (at the end) | windows (overlapping; where tasks.md says so)
-        "stride": placeholder(
-          int
-        ),  # most symbols from one window to the next; unset: half a window
+        # most symbols from one window to the next; unset: half a window
+        "stride": placeholder(int),
         # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part
         "splits": placeholder(str),  # column that says the part; unset: random, 90/5/5
@@ -57,9 +55,8 @@ def finetune() -> ConfigDict:
         "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training
         # classification | regression | multilabel (of a sequence) | tagging | position_regression (of each symbol)
         "kind": "classification",
-        "ignore_label": placeholder(
-          str
-        ),  # tagging: tag of symbols that are neither trained on nor scored; unset: none
+        # tagging: tag of symbols that are neither trained on nor scored; unset: none
+        "ignore_label": placeholder(str),
         # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson | micro_f1 macro_f1 average_precision;
         # unset: accuracy | spearman | micro_f1
         "metric": placeholder(str),
@@ -100,7 +97,7 @@ def finetune() -> ConfigDict:
       "eval": {
         "every_steps": 3000,  # updates between evaluations on validation; the last one is always evaluated
         "batch_size": 64,
-        "max_examples": -1,  # validation samples used during training; -1: all
+        "max_examples": -1,  # validation samples (with all of their windows) used during training; -1: all
         "select": "best",  # weights that are tested: best (on validation) | last
       },
       "checkpoint": {
