@@ -55,9 +55,7 @@ def finetune() -> ConfigDict:
         "alphabet": placeholder(str),  # all symbols that may occur; unset: those of training
         # classification | regression | multilabel (of a sequence) | tagging | position_regression (of each symbol)
         "kind": "classification",
-        "ignore_label": placeholder(
-          str
-        ),  # tagging: the tag of symbols that do not count; unset: none
+        "ignore_label": placeholder(str),  # tagging: the tag of symbols that do not count
         # accuracy f1 (of the second class) macro_f1 mcc | spearman pearson | micro_f1 macro_f1 average_precision;
         # unset: accuracy | spearman | micro_f1
         "metric": placeholder(str),
@@ -98,7 +96,7 @@ def finetune() -> ConfigDict:
       "eval": {
         "every_steps": 3000,  # updates between evaluations on validation; the last one is always evaluated
         "batch_size": 64,
-        "max_examples": -1,  # validation samples used during training; -1: all
+        "max_examples": -1,  # validation samples (with all of their windows) used during training; -1: all
         "select": "best",  # weights that are tested: best (on validation) | last
       },
       "checkpoint": {

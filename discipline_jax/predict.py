@@ -52,15 +52,15 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   of a piece is left to the caller.
 
   Args:
-    config: `task.path` and its format, `predict`, `eval.batch_size` and `mesh` are taken from it; everything
-      else is the run's.
+    config: `task.path` and its format, `predict`, `eval.batch_size` and `mesh` are taken from it, and `task.long` and
+      `task.stride` if they are set; everything else is the run's.
     workdir: workdir of the finished run.
     dry_run: only say what would run.
 
   Raises:
     UserError: no finished run, or a table that its task cannot read, with file and line.
   """
-  saved = read_model(workdir)
+  saved = _with_long(read_model(workdir), config)
   # An alphabet's inputs need no rows but the trained ones.
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
@@ -99,6 +99,22 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
       spread = [] if spreads is None else [float(spreads[i])]
       writer.writerows([*kept, *line, *spread] for line in lines)
   print(f"{summary}: {output}")
+
+
+def _with_long(saved: Saved, config: ConfigDict) -> Saved:
+  """Returns the run, which reads long sequences in windows if it was trained so or the config says so."""
+  task, long, stride = saved.task, config.task.long, config.task.stride
+  if not tasks.takes(task.name, "long"):
+    if (long, stride) != ("cut", None):
+      raise UserError(
+        f"a run of task {task.name} does not take task.long = {long!r} or task.stride = {stride}; set"
+        " --config.task.long=cut --config.task.stride=None"
+      )
+    return saved
+  if task.windows:
+    long = "windows"
+    stride = task.stride if stride is None else stride
+  return dataclasses.replace(saved, task=tasks.with_windows(task, long, stride))
 
 
 def _replicas(saved: Saved, config: ConfigDict) -> list[int]:
@@ -235,7 +251,8 @@ def _outputs(
     return mean_over_windows(outputs, features.windows.owners)
 
   total = len(lengths) * len(replicas)
-  with progress.bar(total=total, unit="row", disable=None) as bar:
+  unit = "row" if features.windows is None else "window"
+  with progress.bar(total=total, unit=unit, disable=None) as bar:
     outputs = [of_replica(replica, bar.update) for replica in replicas]
   return np.stack(outputs), Layout(features.lengths, int(task.add_special_tokens), features.windows)
 
@@ -293,6 +310,6 @@ def _check_unseen(features: Features, is_open: bool, lookup: np.ndarray) -> None
     logging.warning(
       "%d symbols in %d of %d rows do not occur in training",
       unseen.sum(),
-      unseen.any(1).sum(),
-      len(unseen),
+      features.num_sequences(np.flatnonzero(unseen.any(1))),
+      sum(features.parts.values()),
     )

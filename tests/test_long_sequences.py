@@ -1,5 +1,6 @@
 """Tests runs over sequences that are longer than the model can read: windows in training, evaluation and prediction."""
 
+import dataclasses
 import json
 import random
 import re
@@ -11,10 +12,13 @@ from discipline_jax import defaults, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
 from discipline_jax.models.tokenizer import make_vocabulary
+from discipline_jax.programs.finetuning import Finetuning
+from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs.predictions import FILE
 from discipline_jax.runs.saved import read_model
 from discipline_jax.tasks.features import featurise
+from discipline_jax.training.sharding import mesh_of
 from tests.finished_runs import write_finished_run
 from tests.tasks.own_tables import read, written
 from tests.test_export import predict
@@ -83,7 +87,32 @@ def test_all_windows_of_a_sequence_are_in_one_part(fields, tables, caplog):
     assert sum(map(len, owners.values())) == len(set().union(*owners.values()))
     for part in ("validation", "test"):
       assert len(split[part]) == counts[[*owners[part]]].sum()
-  assert len({len(split["train"]) for split in plan.splits}) == 1
+  (kept,) = {len(split["train"]) for split in plan.splits}
+  if not fields:
+    held_out = [np.concatenate([split["validation"], split["test"]]) for split in plan.splits]
+    most = max(counts.sum() - len(one) for one in held_out)
+    assert f"up to {most - kept} of a replica's {most} windows of training" in caplog.text
+  lines = describe(Finetuning(plan, mesh_of(plan.config)))
+  assert lines["task"].startswith("custom: 60 samples")
+  assert f"60 sequences in {counts.sum()} windows; 40 are longer" in lines["windows"]
+  assert "3 validation, 3 test" in lines["split"] or fields  # groups are not of one size
+
+
+def test_the_samples_of_an_evaluation_are_sequences(tables, caplog):
+  """Without a network: the outputs are zeros."""
+  plan = make_plan(config_for("tagging", tables, replicas=2, **{"eval.every_steps": 1}))
+  assert "chosen on 3 validation samples" in caplog.text
+  program = Finetuning(plan, mesh_of(plan.config))
+  program.restored = lambda params: params
+  program.outputs = lambda _, __, indices: np.zeros((*indices.shape, MAX_LENGTH, 2), np.float32)
+  owners = plan.features.windows.owners
+  for number in (1, 2, 3, 4, -1):
+    found = program.predictions([{}] * len(program.groups), "validation", number)
+    for one, split in zip(found, plan.splits, strict=True):
+      sequences = list(dict.fromkeys(owners[split["validation"]].tolist()))
+      own = sequences if number == -1 else sequences[:number]
+      assert one.units.tolist() == own
+      assert (one.measured.labels >= 0).sum() == sum(LENGTHS[i] for i in own)
 
 
 def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tmp_path):
@@ -109,6 +138,12 @@ def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tm
   for i in (1, 3):
     np.testing.assert_allclose(windows[i], plain[i], atol=1e-6)
   assert [len(one) for one in plain] == [510, 510, 510, 7]
+  # A run that was trained on cut sequences can predict whole ones.
+  found = predict(
+    tmp_path / "run", tmp_path / "new.csv", tmp_path / "again.csv", "--config.task.long=windows"
+  )
+  for one, other in zip(of_positions(found, columns), windows, strict=True):
+    np.testing.assert_array_equal(one, other)
   # The first window reads the same, and decides up to the middle of what it shares with the second.
   middle = (1536 // 7 + 509) // 2 + 1  # the eight windows begin 1536 / 7 symbols apart
   np.testing.assert_allclose(windows[0][:middle], plain[0][:middle], atol=1e-6)
@@ -190,6 +225,17 @@ def test_other_tasks_have_no_windows(tmp_path):
   options.long = "windows"
   with pytest.raises(UserError, match="task.long"):
     tasks.get("dna_h3", tmp_path, options)
+
+
+def test_a_run_of_another_task_predicts_without_windows(tables, tmp_path, monkeypatch, capsys):
+  write_finished_run(tmp_path / "run", config_for("classification", tables))
+  saved = read_model(tmp_path / "run")
+  other = dataclasses.replace(saved, task=dataclasses.replace(saved.task, name="dna_h3"))
+  monkeypatch.setattr("discipline_jax.predict.read_model", lambda _: other)
+  arguments = ["main", "--config=custom", "--config.mode=predict", f"--workdir={tmp_path / 'run'}"]
+  with one_device():
+    assert main([*arguments, "--config.task.long=windows"]) == 2
+  assert "task.long" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_pairs_have_no_windows(tmp_path):

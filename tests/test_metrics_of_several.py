@@ -40,13 +40,32 @@ def test_resamples_have_the_score_of_the_samples_repeated(metric, labels, predic
   )
 
 
-@pytest.mark.parametrize(("metric", "labels", "predicted"), CASES, ids=[str(c[0]) for c in CASES])
-def test_intervals_are_those_of_resampled_samples(metric, labels, predicted):
-  chosen = np.random.default_rng(1).integers(8, size=(400, 8))
+def alike(metric, samples=80, positions=10):
+  """Returns labels and predictions that are right in all positions of a sample, or wrong in all."""
+  rng = np.random.default_rng(3)
+  right = rng.random((samples, 1)) < 0.6
+  if metric in metrics.VALUE_METRICS:
+    labels = rng.normal(size=(samples, positions)).astype(np.float32)
+    return labels, np.where(right, labels, -labels).astype(np.float32)
+  if metric in label_metrics.LABEL_METRICS:
+    sets = (rng.random((samples, positions)) < 0.4).astype(np.int8)
+    noise = rng.random(sets.shape) / 2
+    return sets, (np.where(right, sets, 1 - sets) - 0.5 + noise - 0.25).astype(np.float32)
+  number = 2 if metric == "f1" else 3
+  labels = rng.integers(number, size=(samples, positions)).astype(np.int8)
+  return labels, np.where(right, labels, (labels + 1) % number).astype(np.int8)
+
+
+@pytest.mark.parametrize("metric", [case[0] for case in CASES])
+def test_intervals_are_those_of_resampled_samples(metric):
+  """If positions were drawn in place of samples, an interval would be about a third as wide."""
+  labels, predicted = alike(metric)
+  chosen = np.random.default_rng(1).integers(80, size=(400, 80))
   scores = [metrics.score(metric, labels[own], predicted[own]) for own in chosen]
   one = certainty(metric, labels, predicted)
-  assert one.samples == 8
-  np.testing.assert_allclose(one.interval, np.quantile(scores, [0.025, 0.975]), atol=6)
+  assert one.samples == 80
+  ends = np.quantile(scores, [0.025, 0.975])
+  np.testing.assert_allclose(one.interval, ends, atol=np.ptp(ends) / 8)
 
 
 def test_positions_of_a_sample_are_not_independent():

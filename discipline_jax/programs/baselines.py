@@ -12,6 +12,7 @@ from jaxtyping import UInt
 
 from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.answers import KINDS
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import NUM_SPECIAL
 from discipline_jax.tasks.splits import Split
@@ -50,9 +51,10 @@ def check_kind(task: Task) -> None:
       "task.long = 'windows' is not for the simple baselines, which read one input for a sequence; set"
       " --config.task.long=cut"
     )
-  if task.answer.kind not in ("classification", "regression"):
+  if not task.answer.has_baselines:
+    able = " and ".join(kind for kind, answer in KINDS.items() if answer.has_baselines)
     raise UserError(
-      f"task {task.name} asks for {task.answer.kind}, and the simple baselines answer for classification and regression"
+      f"task {task.name} asks for {task.answer.kind}, and the simple baselines answer for {able}"
       " alone; train each init with --config.mode=finetune, and lay the runs side by side with python -m"
       " discipline_jax.report"
     )

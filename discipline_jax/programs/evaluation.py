@@ -8,8 +8,10 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int, Int32
 
-from discipline_jax.tasks.answer import Answer, Predictions
+from discipline_jax.tasks.answer import Layout, Predictions
+from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.features import Features
+from discipline_jax.tasks.positions import PositionAnswer
 from discipline_jax.tasks.windows import first_rows, mean_over_windows
 from discipline_jax.training.samples import Samples
 from discipline_jax.training.sharding import num_shards, put, replicated, rows_sharding
@@ -83,7 +85,7 @@ def compute_outputs(
 
 
 def score_outputs(
-  answer: Answer,
+  task: Task,
   features: Features,
   samples: Int32[np.ndarray, " samples"],
   outputs: np.ndarray,
@@ -91,24 +93,30 @@ def score_outputs(
 ) -> Predictions:
   """Scores the outputs of some samples; of windows, those of a sequence together.
 
-  If there is one answer for a whole sequence, the mean of its windows' outputs gives it.
+  If there is one answer for a whole sequence, the mean of its windows' outputs gives it. If there is one for each
+  symbol, the window that decides on it gives it.
 
   Args:
-    answer: answer of the task.
-    features: all samples.
+    task: the task.
+    features: all its samples.
     samples: numbers of the samples, or of windows that follow each other.
     outputs: outputs [samples, ...], not standardised.
     scale: see `Answer.scale`.
   """
-  targets = {name: target[samples] for name, target in features.targets.items()}
-  groups, windows = features.groups[samples], features.windows
-  if answer.of_positions:
-    groups = samples if windows is None else windows.owners[samples]
+  answer, windows = task.answer, features.windows
+  owners = features.sequences(samples)
+  firsts = first_rows(owners)
+  sequences, groups = owners[firsts], features.groups[samples[firsts]]
+  targets = {name: target[samples[firsts]] for name, target in features.targets.items()}
+  own = outputs
+  if isinstance(answer, PositionAnswer):
+    own_windows = None if windows is None else windows.some(samples)
+    layout = Layout(features.lengths[samples], int(task.add_special_tokens), own_windows)
+    labels = features.targets["labels"][samples]
+    targets["labels"] = layout.by_symbol(labels, answer.unscored)
+    own = layout.by_symbol(outputs, 0)
   elif windows is not None:
-    owners = windows.owners[samples]
-    firsts = first_rows(owners)
-    outputs, samples = mean_over_windows(outputs, owners), owners[firsts]
-    targets = {name: target[firsts] for name, target in targets.items()}
-    groups = groups[firsts]
-  measured = answer.measure(outputs, {**targets, **scale}, groups)
-  return Predictions(samples, outputs, answer.units(samples, groups), measured)
+    own = outputs = mean_over_windows(outputs, owners)
+    samples = sequences
+  measured = answer.measure(own, {**targets, **scale}, groups)
+  return Predictions(samples, outputs, answer.units(sequences, groups), measured)

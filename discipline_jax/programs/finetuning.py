@@ -139,13 +139,13 @@ class Finetuning:
     Args:
       params: parameters of each group of replicas.
       part: name of the part.
-      max_examples: the most samples to use, the first ones of the part; -1: all.
+      max_examples: the most sequences to use, the first ones of the part, with all of their windows; -1: all.
     """
     plan = self.plan
     params = self.restored(params)
     own = [split[part].astype(np.int32) for split in plan.splits]
     if max_examples != -1:
-      own = [one[:max_examples] for one in own]
+      own = [plan.features.of_first(one, max_examples) for one in own]
     longest = max(map(len, own))  # replicas may have other numbers of windows
     indices = np.stack([np.pad(one, (0, longest - len(one)), constant_values=-1) for one in own])
     predictions = []
@@ -153,7 +153,7 @@ class Finetuning:
       outputs = self.outputs(weights, group, indices[group])
       for samples, scale, one in zip(own[group], plan.scales[group], outputs, strict=True):
         predictions.append(
-          score_outputs(plan.task.answer, plan.features, samples, one[: len(samples)], scale)
+          score_outputs(plan.task, plan.features, samples, one[: len(samples)], scale)
         )
     return predictions
 

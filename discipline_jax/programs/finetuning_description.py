@@ -17,9 +17,9 @@ def describe(program: Finetuning) -> dict[str, str]:
   """Returns named lines about the data, the model and the training, as `--dry-run` shows them."""
   plan, config = program.plan, program.plan.config
   features, answer, split = plan.features, plan.task.answer, plan.splits[0]
-  counts = ", ".join(f"{len(part)} {name}" for name, part in split.items())
+  counts = ", ".join(f"{features.num_sequences(part)} {name}" for name, part in split.items())
   return {
-    "task": f"{plan.task.name}: {len(features.lengths)} samples of up to {features.symbols.shape[1]} tokens,"
+    "task": f"{plan.task.name}: {sum(features.parts.values())} samples of up to {features.symbols.shape[1]} tokens,"
     f" {answer.summary}, {answer.metric}",
     "split": f"{counts}; seeds {plan.seeds}",
     **({} if features.windows is None else {"windows": features.windows.describe}),
@@ -34,7 +34,8 @@ def describe(program: Finetuning) -> dict[str, str]:
     "model": f"{plan.model.config.summary}, {config.model.init} ({plan.model.checkpoint or 'no checkpoint'}),"
     f" {config.model.dtype}",
     "token map": _token_map(plan) + _trained_rows(plan),
-    "training": f"{program.num_steps} updates of {config.train.batch_size} samples"
+    "training": f"{program.num_steps} updates of {config.train.batch_size}"
+    f" {'samples' if features.windows is None else 'windows'}"
     f" ({'train.epochs' if config.train.steps is None else 'train.steps, in place of train.epochs'}),"
     f" {config.train.optimizer} at rate {config.train.learning_rate:g}"
     f"{'' if config.train.parameters == 'all' else f', of {config.train.parameters} alone'}",

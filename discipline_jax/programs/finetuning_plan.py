@@ -250,7 +250,8 @@ def _warn(plan: Plan) -> None:
       plan.num_steps,
       train.learning_rate,
     )
-  config, samples = plan.config.eval, len(plan.splits[0]["validation"])
+  config = plan.config.eval
+  samples = plan.features.num_sequences(plan.splits[0]["validation"])
   if config.max_examples != -1:
     samples = min(samples, config.max_examples)
   if config.select == "best" and samples < _FEW_SAMPLES and plan.num_steps > config.every_steps:

@@ -75,6 +75,7 @@ def draw_parts(
     drawn = [{part: windows.of(one) for part, one in split.items()} for split in splits]
     # Replicas are trained side by side, but scored on all windows of their own sequences.
     trained = equally_long([{"train": split["train"]} for split in drawn])
+    _warn_of_left_windows(drawn, trained)
     splits = [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
     classes = answer.classes(features.targets)
   _check_scored(task, features, splits)
@@ -90,8 +91,9 @@ def draw_parts(
   if complement is not None:
     read = dataclasses.replace(features, symbols=canonical_strand(features.symbols, complement))
     how = " (this strand or the other)"
-  common = overlaps(read, splits)
-  _warn_of_overlaps(common, splits[0], how, is_random=set(features.parts) == {"all"})
+  common = overlaps(read, splits, pairs=task.pairs)
+  sizes = {part: features.num_sequences(own) for part, own in splits[0].items()}
+  _warn_of_overlaps(common, sizes, how, _remedy(task, features))
   return Parts(splits, grouping, common)
 
 
@@ -100,13 +102,16 @@ def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
   if not task.answer.of_positions:
     return
   labels = features.targets["labels"]
+  remedy = "give labels of other positions, or other parts"
+  within = (
+    f"; {remedy}"
+    if task.windows
+    else f" within the {labels.shape[1]} tokens that are read; {remedy}, or raise task.max_length"
+  )
   for split in splits:
     for part, samples in split.items():
       if not is_scored(labels[samples]).any():
-        raise UserError(
-          f"no position of the {part} part of task {task.name} is scored within the {labels.shape[1]} tokens that"
-          " are read; give labels of other positions or other parts, or raise task.max_length"
-        )
+        raise UserError(f"no position of the {part} part of task {task.name} is scored{within}")
 
 
 def _groups(
@@ -133,19 +138,24 @@ def _groups(
       raise UserError(
         f"task.group_identity = {identity} is not in (0, 1]; give the share of k-mers from which sequences are alike"
       )
-    if task.grouped:
-      raise UserError(
-        f"task.group_identity = {identity} and task.group_column both say what stays together; unset one of the two"
-      )
     if set(features.parts) != {"all"}:
       raise UserError(
         f"task.group_identity = {identity} is for random parts, but the parts of task {task.name} are given; unset it"
+      )
+    if features.segments is not None:
+      raise UserError(
+        f"task.group_identity = {identity} is for single sequences: of two pairs it cannot keep those together that"
+        " share one sequence; set --config.task.group_identity=None, and name a group of each pair with"
+        " task.group_column"
       )
     groups, k = group_by_identity(features.symbols, identity, complement)
     if features.windows is not None:
       groups = join_groups(groups, features.windows.owners)
     strands = "" if complement is None else " of both strands"
     origin = f"of sequences that share {100 * identity:g}% of their {k}-mers{strands}"
+    if task.grouped:
+      own = np.unique(features.groups[firsts], return_inverse=True)[1]
+      groups, origin = join_groups(groups, own)[own], f"{origin}, or a group of the table"
   sizes = np.bincount(groups)
   return groups, f"{len(sizes)} {origin}, of up to {sizes.max()} samples, each in one part"
 
@@ -165,11 +175,41 @@ def _warn_of_lost_classes(
     )
 
 
+def _warn_of_left_windows(drawn: Sequence[Split], trained: Sequence[Split]) -> None:
+  """Logs that some windows of training are not trained on, if replicas do not have equally many."""
+  sizes = [len(split["train"]) for split in drawn]
+  kept = len(trained[0]["train"])
+  if max(sizes) > kept:
+    logging.warning(
+      "replicas are trained side by side on %d windows each, so up to %d of a replica's %d windows of training are"
+      " left out",
+      kept,
+      max(sizes) - kept,
+      max(sizes),
+    )
+
+
+def _remedy(task: Task, features: Features) -> str:
+  """Returns what to do about samples of other parts that training has, too."""
+  if set(features.parts) != {"all"}:
+    return "leave them out of one of the parts"
+  if features.segments is not None:
+    return "leave equal ones out, or name a group of each pair with task.group_column"
+  cut = (
+    ""
+    if task.windows
+    else " (if they are equal only as far as they are read, raise task.max_length)"
+  )
+  return (
+    f"leave equal ones out, or set --config.task.group_identity=1 to keep them in one part{cut}"
+  )
+
+
 def _warn_of_overlaps(
-  found: Sequence[Mapping[str, Overlap]], split: Split, how: str, *, is_random: bool
+  found: Sequence[Mapping[str, Overlap]], sizes: Mapping[str, int], how: str, remedy: str
 ) -> None:
   told = [
-    f"{_range([one[part].samples for one in found])} of {len(split[part])} {part} samples"
+    f"{_range([one[part].samples for one in found])} of {sizes[part]} {part} samples"
     + _contradicting([one[part].contradicting for one in found])
     for part in found[0]
     if any(one[part].samples for one in found)
@@ -179,10 +219,7 @@ def _warn_of_overlaps(
       "%s are in the training part, too%s, so a score on them says little about new ones; %s",
       ", ".join(told),
       how,
-      "leave equal ones out, or set --config.task.group_identity=1 to keep them in one part (if they are equal only as"
-      " far as they are read, raise task.max_length)"
-      if is_random
-      else "leave them out of one of the parts",
+      remedy,
     )
 
 

@@ -107,9 +107,27 @@ def paired(ours: Scored, theirs: Scored) -> tuple[Scored, np.ndarray] | None:
   if not seeds or ours.units.shape[1] != theirs.units.shape[1]:
     return None
   own, other = (_sorted(one, seeds) for one in (ours, theirs))
+  if (
+    own.labels.ndim == other.labels.ndim == 3
+  ):  # each is as wide as the longest sequence of its run
+    width = max(own.labels.shape[2], other.labels.shape[2])
+    own, other = (_widened(one, width) for one in (own, other))
   if not (np.array_equal(own.units, other.units) and _same(own.labels, other.labels)):
     return None
   return own, other.predicted
+
+
+def _widened(scored: Scored, width: int) -> Scored:
+  """Returns the predictions with further positions that are not scored."""
+  wide = [
+    np.pad(
+      one,
+      ((0, 0), (0, 0), (0, width - one.shape[2])),
+      constant_values=np.nan if np.issubdtype(one.dtype, np.floating) else -1,
+    )
+    for one in (scored.labels, scored.predicted)
+  ]
+  return dataclasses.replace(scored, labels=wide[0], predicted=wide[1])
 
 
 def _same(labels: np.ndarray, others: np.ndarray) -> bool:

@@ -22,6 +22,7 @@ _IRRELEVANT = (
   "train.log_every_steps",
   "checkpoint.every_steps",
   "predict.output",
+  "predict.format",
   "predict.keep_columns",
   "predict.replicas",
   "embed.output",

@@ -8,8 +8,10 @@
   P.labels     [replicas, units, ...]            true class, by number, or true value
   P.predicted  [replicas, units, ...]            predicted class or value
 
-Answers about positions have an axis over positions: of outputs, over tokens, special ones counted; of labels, with -1
-or NaN where none is scored. Of several labels, an axis over them: 0 or 1, and as predictions the logits.
+Answers about positions have one more axis. Of outputs it is over the tokens of a sample or window, special ones
+counted. Of labels and predictions it is over the symbols of a sequence: that of its first symbol stands at 0, however
+the sequence was read; -1 or NaN stands where none is scored, and behind the end. Of several labels, the axis is over
+them: 0 or 1, and as predictions the logits.
 """
 
 from collections.abc import Mapping, Sequence

@@ -138,19 +138,18 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   task = entry.make(folder, options)
   if entry.is_public:
     copies.refresh(task.files)
-  return _with_windows(task, options) if takes(name, "long") else task
+  return with_windows(task, options.long, options.stride) if takes(name, "long") else task
 
 
-def _with_windows(task: Task, options: ConfigDict) -> Task:
-  """Returns the task with what its options say of long sequences."""
-  if options.long not in ("cut", "windows"):
-    raise UserError(f"task.long = {options.long!r} is not one of: cut, windows")
-  if options.long == "cut" and options.stride is not None:
+def with_windows(task: Task, long: str, stride: int | None) -> Task:
+  """Returns the task with what `task.long` and `task.stride` say of long sequences."""
+  if long not in ("cut", "windows"):
+    raise UserError(f"task.long = {long!r} is not one of: cut, windows")
+  if long == "cut" and stride is not None:
     raise UserError(
-      f"task.stride = {options.stride} is for task.long=windows; set --config.task.long=windows, or"
-      " --config.task.stride=None"
+      f"task.stride = {stride} is for task.long=windows; set --config.task.long=windows, or --config.task.stride=None"
     )
-  return dataclasses.replace(task, windows=options.long == "windows", stride=options.stride)
+  return dataclasses.replace(task, windows=long == "windows", stride=stride)
 
 
 def takes(name: str, option: str) -> bool:

@@ -34,8 +34,8 @@ class Measured:
     score: in the task's metric, times 100.
     collapsed: whether the model predicts (nearly) the same for all samples.
     labels, predicted: what was scored: the true and the predicted class or value of each sample or, if samples vote, of
-      each group. Of positions, [samples, positions] with -1 or NaN where none is scored; of several labels, 0 or 1 for
-      each, and the logits.
+      each group. Of positions, [sequences, symbols], whose first one is a sequence's first symbol, with -1 or NaN where
+      none is scored; of several labels, 0 or 1 for each, and the logits.
     errors: further losses by name.
     measures: further scores, for result.json.
   """
@@ -91,6 +91,20 @@ class Layout:
     for first, end in zip(self.windows.firsts.tolist(), ends, strict=True):
       yield np.concatenate([outputs[row][slice(*places[row])] for row in range(first, end)])
 
+  def by_symbol(self, values: np.ndarray, fill: float) -> np.ndarray:
+    """Returns the values [sequences, symbols, ...] of each sequence, from its first symbol on.
+
+    Args:
+      values: values [samples, tokens, ...].
+      fill: what stands behind the end of shorter sequences.
+    """
+    rows = list(self.of_symbols(values))
+    shape = (len(rows), max(map(len, rows)), *values.shape[2:])
+    found: np.ndarray = np.full(shape, fill, values.dtype)
+    for row, own in zip(found, rows, strict=True):
+      row[: len(own)] = own
+    return found
+
 
 class Answer(abc.ABC):
   """One kind of answer, with its settings.
@@ -103,6 +117,7 @@ class Answer(abc.ABC):
     form: how a table writes a label: a `word`; a `list`, which JSON may hold as one; or a list over `positions`, which
       FASTA has behind the sequence.
     of_positions: whether there is an answer for each symbol of a sample.
+    has_baselines: whether the simple baselines of a comparison can give it.
     problem_type: what transformers calls a classifier of rows with this loss; None: by its number of outputs.
   """
 
@@ -110,6 +125,7 @@ class Answer(abc.ABC):
   metrics: ClassVar[tuple[str, ...]]
   form: ClassVar[str] = "word"
   of_positions: ClassVar[bool] = False
+  has_baselines: ClassVar[bool] = False
   problem_type: ClassVar[str | None] = None
   metric: str
   labels: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Int32, UInt, UInt8
+from jaxtyping import Int, Int32, UInt, UInt8
 
 from discipline_jax.errors import UserError
 from discipline_jax.letters import upper
@@ -14,7 +14,7 @@ from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.answer import Layout
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet, Example
-from discipline_jax.tasks.windows import Windows, cut_windows
+from discipline_jax.tasks.windows import Windows, cut_windows, first_rows
 
 PAD, CLS, SEP = 0, 1, 2
 NUM_SPECIAL = 3
@@ -48,6 +48,19 @@ class Features:
   parts: dict[str, int]
   targets: dict[str, np.ndarray]
   windows: Windows | None = None
+
+  def sequences(self, samples: Int[np.ndarray, " samples"]) -> Int[np.ndarray, " samples"]:
+    """Returns the number of the sequence of each sample: for a window that of the whole, else its own number."""
+    return samples if self.windows is None else self.windows.owners[samples]
+
+  def num_sequences(self, samples: Int[np.ndarray, " samples"]) -> int:
+    """Returns how many sequences the samples are of; the windows of a sequence follow each other."""
+    return len(first_rows(self.sequences(samples)))
+
+  def of_first(self, samples: Int[np.ndarray, " samples"], number: int) -> Int[np.ndarray, " some"]:
+    """Returns the samples that are of the first `number` sequences, with all of their windows."""
+    firsts = first_rows(self.sequences(samples))
+    return samples[: firsts[number]] if number < len(firsts) else samples
 
 
 def featurise(task: Task, vocabulary: Vocabulary, max_length: int) -> Features:

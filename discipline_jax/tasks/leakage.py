@@ -1,12 +1,13 @@
 """Counts the samples that a model is scored on and has seen in training."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from discipline_jax.tasks.features import Features
+from discipline_jax.tasks.features import NUM_SPECIAL, Features
 from discipline_jax.tasks.splits import Split
+from discipline_jax.tasks.windows import Windows, first_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,16 +23,30 @@ class Overlap:
   contradicting: int
 
 
-def overlaps(features: Features, splits: Sequence[Split]) -> list[Mapping[str, Overlap]]:
+def overlaps(
+  features: Features, splits: Sequence[Split], *, pairs: bool = False
+) -> list[Mapping[str, Overlap]]:
   """Returns the overlap of each part of each split with training.
 
-  Inputs are compared as the model sees them: cut to the longest input.
+  Inputs are compared as the model sees them: cut to the longest input. Sequences in windows are compared whole.
+
+  Args:
+    features: the samples.
+    splits: of each replica.
+    pairs: whether samples are pairs of sequences, which are equal in either order.
   """
-  inputs = _numbered(features)
+  inputs = _numbered(features, pairs)
   labels = features.targets["labels"] if features.targets else np.zeros(len(inputs))
   if labels.ndim > 1:  # of positions, or of several labels: equal ones have one number
     numbers: dict[bytes, int] = {}
     labels = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in labels])
+  if features.windows is not None:
+    inputs, labels = (_of_sequences(one, features.windows) for one in (inputs, labels))
+    owners = features.windows.owners
+    splits = [
+      {part: owners[own][first_rows(owners[own])] for part, own in split.items()}
+      for split in splits
+    ]
   return [_of_split(inputs, labels, split) for split in splits]
 
 
@@ -49,15 +64,28 @@ def _of_split(inputs: np.ndarray, labels: np.ndarray, split: Split) -> Mapping[s
   return found
 
 
-def _numbered(features: Features) -> np.ndarray:
+def _numbered(features: Features, pairs: bool) -> np.ndarray:
   """Returns a number for each sample; samples with equal inputs have equal ones."""
-  numbers: dict[bytes, int] = {}
+  numbers: dict[tuple[bytes, ...], int] = {}
   segments = features.segments
-  return np.array(
-    [
-      numbers.setdefault(
-        row.tobytes() + (b"" if segments is None else segments[i].tobytes()), len(numbers)
-      )
-      for i, row in enumerate(features.symbols)
-    ]
-  )
+  keys: Iterable[tuple[bytes, ...]]
+  if segments is None:
+    keys = ((row.tobytes(),) for row in features.symbols)
+  elif pairs:
+    keys = (
+      tuple(sorted(row[(row >= NUM_SPECIAL) & (segment == number)].tobytes() for number in (0, 1)))
+      for row, segment in zip(features.symbols, segments, strict=True)
+    )
+  else:
+    keys = (
+      (row.tobytes(), segment.tobytes())
+      for row, segment in zip(features.symbols, segments, strict=True)
+    )
+  return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def _of_sequences(values: np.ndarray, windows: Windows) -> np.ndarray:
+  """Returns a number for each sequence; those whose windows have equal values have equal ones."""
+  numbers: dict[bytes, int] = {}
+  own = np.split(values, windows.firsts[1:])
+  return np.array([numbers.setdefault(one.tobytes(), len(numbers)) for one in own])

@@ -14,13 +14,7 @@ from discipline_jax.metrics import VALUE_METRICS, is_scored
 from discipline_jax.models.heads import TokenClassifier
 from discipline_jax.tasks.answer import Measured, Targets
 from discipline_jax.tasks.class_names import missing, present
-from discipline_jax.tasks.positions import (
-  PositionAnswer,
-  check_length,
-  joined,
-  read_list,
-  widened,
-)
+from discipline_jax.tasks.positions import PositionAnswer, check_length, read_list, widened
 from discipline_jax.tasks.values import measured_values, read_value, scale_of, warn_of_far_values
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -110,12 +104,11 @@ class PositionValues(PositionAnswer):
     targets: Targets,
     groups: Int32[np.ndarray, " samples"],
   ) -> Measured:
+    del groups  # each sequence is a sample
     labels = targets["labels"]
     predicted = widened(outputs[..., 0], labels, self.unscored)
-    chosen = is_scored(labels)
-    labels, predicted = (joined(one, chosen, groups, self.unscored) for one in (labels, predicted))
     measured = measured_values(self.metric, labels, predicted, targets)
-    return dataclasses.replace(measured, measures={"number": int(chosen.sum())})
+    return dataclasses.replace(measured, measures={"number": int(is_scored(labels).sum())})
 
   @property
   def cell_columns(self) -> list[str]:

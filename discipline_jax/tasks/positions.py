@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Int32
+from jaxtyping import Array, Float, Int
 
 from discipline_jax.errors import UserError
 from discipline_jax.metrics import is_scored
@@ -76,12 +76,6 @@ class PositionAnswer(Answer):
     scored = ~jnp.isnan(labels) if jnp.issubdtype(labels.dtype, jnp.floating) else labels >= 0
     return scored.sum(-1, dtype=jnp.float32)
 
-  def units(
-    self, samples: Int32[np.ndarray, " samples"], groups: Int32[np.ndarray, " samples"]
-  ) -> np.ndarray:
-    del samples
-    return groups[np.sort(np.unique(groups, return_index=True)[1])]
-
   @property
   def columns(self) -> list[str]:
     return ["position", *self.cell_columns]
@@ -109,29 +103,6 @@ def widened(
   whole = np.full(labels.shape, unscored, labels.dtype)
   whole[:, : values.shape[1]] = values
   return np.where(is_scored(labels), whole, whole.dtype.type(unscored))
-
-
-def joined(
-  values: np.ndarray, chosen: np.ndarray, groups: Int32[np.ndarray, " samples"], unscored: float
-) -> np.ndarray:
-  """Returns the chosen values of each group in one row, if a group has several samples; else the values.
-
-  Args:
-    values: [samples, tokens].
-    chosen: which of them are joined.
-    groups: number of each sample's group; those of a group follow each other.
-    unscored: what fills the end of shorter rows.
-  """
-  starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-  if len(starts) == len(groups):
-    return values
-  number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(groups))))
-  owner = number[np.nonzero(chosen)[0]]
-  sizes = np.bincount(owner, minlength=len(starts))
-  place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-  rows: np.ndarray = np.full((len(starts), sizes.max()), unscored, values.dtype)
-  rows[owner, place] = values[chosen]
-  return rows
 
 
 def read_list(text: str, place: str) -> list | None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 from discipline_jax.errors import UserError
 from discipline_jax.metrics import CLASS_METRICS, class_details, scored
 from discipline_jax.models.heads import TokenClassifier
-from discipline_jax.tasks.answer import Measured, Targets, measured_by
+from discipline_jax.tasks.answer import Layout, Measured, Targets, measured_by
 from discipline_jax.tasks.class_names import (
   class_key,
   class_names,
@@ -21,13 +21,8 @@ from discipline_jax.tasks.class_names import (
   refuse_control,
   sort_labels,
 )
-from discipline_jax.tasks.positions import (
-  PositionAnswer,
-  check_length,
-  joined,
-  read_list,
-  widened,
-)
+from discipline_jax.tasks.examples import Example
+from discipline_jax.tasks.positions import PositionAnswer, check_length, read_list, widened
 from discipline_jax.tasks.readers.rows import Row
 from discipline_jax.tasks.readers.tables import json_text
 
@@ -46,7 +41,7 @@ class Tags(PositionAnswer):
   Attributes:
     labels: names of the classes, by number.
     metric: one of `metrics.CLASS_METRICS`, over all positions.
-    whole: the class whose unbroken runs are also scored as wholes; None: no class.
+    whole: the class whose unbroken runs are also scored as wholes, if no sequence was cut; None: no class.
   """
 
   kind = "tagging"
@@ -131,6 +126,13 @@ class Tags(PositionAnswer):
   def label_dtype(self) -> type:
     return np.int8 if len(self.labels) <= np.iinfo(np.int8).max else np.int32
 
+  def targets(self, examples: Sequence[Example], layout: Layout) -> dict[str, np.ndarray]:
+    found = super().targets(examples, layout)
+    if self.whole is None:
+      return found
+    sizes = np.array([len(example.label) for example in examples])
+    return found | {"is_cut": sizes > layout.lengths - 2 * layout.start}
+
   def members(self, targets: Targets) -> Bool[np.ndarray, "samples classes"]:
     tags = range(len(self.labels))
     return np.stack([(targets["labels"] == tag).any(1) for tag in tags], axis=1)
@@ -151,15 +153,20 @@ class Tags(PositionAnswer):
     targets: Targets,
     groups: Int32[np.ndarray, " samples"],
   ) -> Measured:
+    del groups  # each sequence is a sample
     labels = targets["labels"]
     chosen = labels >= 0
     own, truth = outputs[chosen[:, : outputs.shape[1]]], labels[chosen]
     losses = np.logaddexp.reduce(own, axis=-1) - own[np.arange(len(truth)), truth]
     predicted = widened(outputs.argmax(-1), labels, self.unscored)
-    labels, predicted = (joined(one, chosen, groups, self.unscored) for one in (labels, predicted))
     collapsed = len(np.unique(predicted[labels >= 0])) == 1
     measured = measured_by(self.metric, losses, collapsed, labels, predicted)
-    return dataclasses.replace(measured, measures=self._measures(labels, predicted))
+    found = class_details(*scored(labels, predicted), self.labels)
+    # Of a sequence that was cut, runs are unknown: one at the cut may go on, and others may follow.
+    if self.whole is not None and not np.any(targets.get("is_cut", False)):
+      tag = self.labels.index(self.whole)
+      found |= {f"whole_{self.whole}_f1": runs_f1(labels, predicted, tag)}
+    return dataclasses.replace(measured, measures=found)
 
   @property
   def cell_columns(self) -> list[str]:
@@ -187,14 +194,6 @@ class Tags(PositionAnswer):
   def _numbers(self) -> dict[Hashable, int]:
     return {class_key(name): number for number, name in enumerate(self.labels)}
 
-  def _measures(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """Returns all scores over positions, those of each tag, and F1 of whole runs of one tag."""
-    found = class_details(*scored(labels, predicted), self.labels)
-    if self.whole is None:
-      return found
-    tag = self.labels.index(self.whole)
-    return found | {f"whole_{self.whole}_f1": runs_f1(labels, predicted, tag)}
-
 
 def warn_of_unused(
   ignored: str, samples: Iterable[tuple[Row, Sequence[str], Any]], path: str
@@ -219,8 +218,8 @@ def warn_of_unused(
 
 
 def runs_f1(
-  labels: Int[np.ndarray, "samples positions"],
-  predicted: Int[np.ndarray, "samples positions"],
+  labels: Int[np.ndarray, "sequences symbols"],
+  predicted: Int[np.ndarray, "sequences symbols"],
   tag: int,
 ) -> float:
   """Returns the F1 score of unbroken runs of one tag, times 100; a run is right if both its ends are.

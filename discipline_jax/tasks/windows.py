@@ -43,11 +43,15 @@ class Windows:
     inner = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.repeat(firsts[sequences], sizes) + inner
 
+  def some(self, windows: Int[np.ndarray, " some"]) -> "Windows":
+    """Returns some of the windows; those of a sequence must follow each other."""
+    return Windows(self.owners[windows], self.decided[windows])
+
   @property
   def describe(self) -> str:
     """A few words for a plan."""
     sizes = np.bincount(self.owners)
-    return f"{sizes[sizes > 1].sum()} of {(sizes > 1).sum()} sequences that are too long for one"
+    return f"{len(sizes)} sequences in {len(self.owners)} windows; {(sizes > 1).sum()} are longer than task.max_length"
 
 
 def cut_windows(

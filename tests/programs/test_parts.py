@@ -73,6 +73,45 @@ def test_groups_of_the_table_stay_together(tmp_path):
     assert sum(map(len, families)) == 40
 
 
+def test_groups_of_the_table_and_sequences_that_are_alike_stay_together(tmp_path):
+  """Row i has sequence i // 2 and group (i + 1) // 2, so that rows would be one chain but for a new one each ten."""
+  one = sequences(100)
+  rows = [
+    f"{one[i // 2]},{i % 2},{1000 + i if i % 10 == 0 else (i + 1) // 2}\n" for i in range(200)
+  ]
+  table = written(tmp_path, "sequence,label,kin\n" + "".join(rows))
+  drawn = plan(table, group_column="kin", group_identity=0.9)
+  assert drawn.parts.grouping is not None
+  assert drawn.parts.grouping.startswith("20 of ")
+  assert "up to 10 samples" in drawn.parts.grouping
+  for split in drawn.splits:
+    assert sum(len({int(i) // 10 for i in part}) for part in split.values()) == 20
+
+
+def test_pairs_are_grouped_by_a_column_alone(tmp_path, caplog):
+  """Pair i is in the table a second time, in the other order."""
+  first, second = sequences(40), sequences(40, 21)
+  rows = [
+    f"{a},{b},{i % 2},{i}\n{b},{a},{i % 2},{i}\n"
+    for i, (a, b) in enumerate(zip(first, second, strict=True))
+  ]
+  table = written(tmp_path, "a,b,label,kin\n" + "".join(rows))
+  fields = {"sequence_column": "a,b"}
+  with pytest.raises(UserError, match=r"task\.group_column"):
+    plan(table, group_identity=0.5, **fields)
+  drawn = plan(table, **fields)
+  counts = [sum(int(i) ^ 1 in {*split["train"]} for i in split["test"]) for split in drawn.splits]
+  assert [one["test"].samples for one in drawn.parts.overlaps] == counts
+  assert min(counts) > 0
+  told = caplog.text.partition("in the training part, too")[2]
+  assert "task.group_column" in told
+  assert "group_identity" not in told
+  caplog.clear()
+  drawn = plan(table, group_column="kin", **fields)
+  assert "in the training part" not in caplog.text
+  assert [one["test"].samples for one in drawn.parts.overlaps] == [0, 0]
+
+
 def test_names_in_headers_can_be_groups(tmp_path):
   rows = "".join(f">p{i // 4} {i % 2}\n{one}\n" for i, one in enumerate(sequences(80)))
   drawn = plan(written(tmp_path, rows, "a.fasta"), group_column="name")
@@ -99,7 +138,6 @@ def test_a_class_of_one_row_is_kept_in_training(tmp_path, caplog):
     ({"group_column": "kin", "splits": None}, "no column 'kin'"),
     ({"group_identity": 0.5, "splits": "part"}, "the parts of task custom are given"),
     ({"group_identity": 1.5, "splits": None}, "not in (0, 1]"),
-    ({"group_identity": 0.5, "group_column": "label"}, "unset one of the two"),
     ({"group_column": "label"}, "2 group"),
   ],
 )

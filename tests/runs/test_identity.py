@@ -44,6 +44,7 @@ def test_the_scale_of_values_counts_where_there_are_values(name, kind, counts):
     ("train.log_every_steps", 3),
     ("checkpoint.every_steps", 3),
     ("predict.output", "out.csv"),
+    ("predict.format", "string"),
     ("export.output", "out"),
   ],
 )

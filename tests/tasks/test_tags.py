@@ -205,16 +205,6 @@ class TestScores:
     assert measured.score == 100
     assert measured.labels.tolist() == measured.predicted.tolist() == labels.tolist()
 
-  def test_windows_of_a_sequence_are_one_unit(self):
-    labels = np.array([[-1, 0, 1, -1], [-1, -1, 2, -1], [-1, 2, -1, -1]], np.int8)
-    groups = np.array([7, 7, 3], np.int32)
-    predicted = np.array([[0, 0, 1, 2], [0, 0, 0, 0], [0, 2, 0, 0]])
-    measured = ANSWER.measure(logits_for(predicted), {"labels": labels}, groups)
-    assert measured.labels.tolist() == [[0, 1, 2], [2, -1, -1]]
-    assert measured.predicted.tolist() == [[0, 1, 0], [2, -1, -1]]
-    assert measured.score == 75
-    assert ANSWER.units(np.array([5, 6, 9], np.int32), groups).tolist() == [7, 3]
-
   def test_whole_runs(self):
     """Of the true runs (1-2, 4-4 and 0-1) one has both its ends right; two are predicted, and one spurious."""
     labels = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 0, -1]])
@@ -227,6 +217,17 @@ class TestScores:
       logits_for(np.maximum(predicted, 0), 2), {"labels": labels.astype(np.int8)}, GROUPS
     )
     assert measured.measures["whole_intron_f1"] == pytest.approx(100 / 3)
+
+  def test_whole_runs_of_sequences_that_were_cut_are_unknown(self):
+    """One of two sequences of four symbols is read to its third one."""
+    answer = Tags(("exon", "intron"), "f1", whole="intron")
+    examples = [Example("ACGT", np.array([0, 1, 1, 1], np.int8)), Example("A", np.ones(1, np.int8))]
+    for length, has_runs in ((5, False), (6, True)):
+      targets = answer.targets(examples, Layout(np.array([length, 3], np.int32), 1))
+      outputs = logits_for(np.maximum(targets["labels"], 0), 2)
+      measured = answer.measure(outputs, targets, np.arange(2, dtype=np.int32))
+      assert ("whole_intron_f1" in measured.measures) == has_runs
+      assert "accuracy" in measured.measures
 
 
 class TestPredictions:
