@@ -16,6 +16,7 @@ from discipline_jax.tasks.groups import group_by_identity, join_groups
 from discipline_jax.tasks.leakage import Overlap, overlaps
 from discipline_jax.tasks.splits import Split, equally_long, make_split
 from discipline_jax.tasks.strands import canonical_strand
+from discipline_jax.tasks.windows import Windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +73,7 @@ def draw_parts(
   ]
   splits = equally_long(drawn)
   if windows is not None:
-    drawn = [{part: windows.of(one) for part, one in split.items()} for split in splits]
-    # Replicas are trained side by side, but scored on all windows of their own sequences.
-    trained = equally_long([{"train": split["train"]} for split in drawn])
-    _warn_of_left_windows(drawn, trained)
-    splits = [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
+    splits = _windows_of(splits, windows)
     classes = answer.classes(features.targets)
   _check_scored(task, features, splits)
   members = answer.members(features.targets)
@@ -95,6 +92,15 @@ def draw_parts(
   sizes = {part: features.num_sequences(own) for part, own in splits[0].items()}
   _warn_of_overlaps(common, sizes, how, _remedy(task, features))
   return Parts(splits, grouping, common)
+
+
+def _windows_of(splits: Sequence[Split], windows: Windows) -> list[Split]:
+  """Returns the windows of the sequences of each part."""
+  drawn = [{part: windows.of(one) for part, one in split.items()} for split in splits]
+  # Replicas are trained side by side, but scored on all windows of their own sequences.
+  trained = equally_long([{"train": split["train"]} for split in drawn])
+  _warn_of_left_windows(drawn, trained)
+  return [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
 
 
 def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
