@@ -43,9 +43,6 @@ def together() -> Iterator[None]:
   A process in which anything but `Stopped` is raised does not leave this context, but ends here, and so do the others:
   with its line and its exit code. If the others do not answer, an error that is no mistake of the user, of the machine
   or of a network's training is taken for the death of one of them, and has the code that JAX gives to that.
-
-  Args:
-    config, workdir, dry_run: of this process; all must have the same, and the same versions of the packages.
   """
   client = distributed.global_state.client
   if client is None:

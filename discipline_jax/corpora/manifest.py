@@ -60,7 +60,7 @@ class Manifest:
 
   @property
   def blocks(self) -> tuple[Range, ...] | tuple[int, ...]:
-    """What each block of the corpus has: a range of the text, or so many lines."""
+    """Lists what each block of the corpus has: a range of the text, or so many lines."""
     return self.lines or self.texts
 
   @functools.cached_property

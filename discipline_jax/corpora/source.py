@@ -124,7 +124,7 @@ class Source:
 
   @property
   def counter(self) -> Counter | None:
-    """What must be counted in the text before the corpus can be made; None if nothing."""
+    """Names what must be counted in the text before the corpus can be made; None if nothing."""
     if self.symbols is not None:
       return SymbolCounter(self.symbols)
     if self.is_text:

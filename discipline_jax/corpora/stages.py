@@ -40,7 +40,7 @@ from discipline_jax.models.tokenizer import load_vocabulary
 
 @runtime_checkable
 class Runner(Protocol):
-  """What runs tasks: `workers.Processes`, or Beam's pipelines."""
+  """Runs tasks: `workers.Processes`, or Beam's pipelines."""
 
   def run(self, task: Task, arguments: Sequence[tuple]) -> Iterator[int]:
     """Runs a task with each of several arguments, and yields what it returns, in any order."""

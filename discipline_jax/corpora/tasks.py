@@ -33,7 +33,7 @@ MADE_WITH = "made_with"  # the name of the array with the digest of a block's ma
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-  """What all tasks of a preparation share; it can be sent to other processes.
+  """Holds what all tasks of a preparation share; it can be sent to other processes.
 
   Attributes:
     folder: where the corpus is written.

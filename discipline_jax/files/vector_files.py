@@ -27,7 +27,7 @@ OWN = ("line", "vectors", "offsets")  # names that no column which is kept may h
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-  """What a file will have.
+  """Describes what a file will have.
 
   Attributes:
     rows: number of rows.

@@ -88,7 +88,7 @@ class Plan:
 
   @property
   def averages_strands(self) -> bool:
-    """Whether outputs are the mean of those for both strands of DNA."""
+    """Tells whether outputs are the mean of those for both strands of DNA."""
     return self.config.task.reverse_complement == "average"
 
 

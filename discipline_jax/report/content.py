@@ -1,4 +1,4 @@
-"""What a report shows, on its page and as Markdown."""
+"""Holds what a report shows, on its page and as Markdown."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from discipline_jax.report.tree import results
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-  """What a comparison concludes.
+  """Holds what a comparison concludes.
 
   Attributes:
     name: its folder below the tree, `.` if the tree is the comparison.
