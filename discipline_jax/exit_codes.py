@@ -4,9 +4,12 @@ Exit codes: 0 done; 2 a mistake of the user, told in one line; 3 the run failed;
 same command again; 130 interrupted by the user.
 """
 
+import _thread
+import contextlib
 import errno
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 from discipline_jax.errors import RunFailed, Stopped, UserError
 from discipline_jax.files.buckets import as_os_error
@@ -15,12 +18,14 @@ from discipline_jax.files.places import has_scheme
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_AGAIN = 0.1  # seconds until a Ctrl-C that was lost is sent again
 
 
 def exit_code(command: Callable[[], None]) -> int:
   """Runs a command and returns its exit code; errors that are not bugs are told in one line."""
   try:
-    command()
+    with _no_interrupt_lost():
+      command()
   except (Exception, KeyboardInterrupt) as error:
     known = outcome(error)
     if known is None:
@@ -57,6 +62,29 @@ def outcome(error: BaseException) -> tuple[str, int] | None:
     case KeyboardInterrupt():
       return _line("interrupted; run the same command to go on", 130)
   return None
+
+
+@contextlib.contextmanager
+def _no_interrupt_lost() -> Iterator[None]:
+  """Repeats a Ctrl-C that fell where Python ignores errors, as in the callback of JAX for the garbage collector."""
+  before = sys.unraisablehook
+  lost: list[threading.Timer] = []
+
+  def look(unraisable: "sys.UnraisableHookArgs") -> None:
+    if unraisable.exc_type is not KeyboardInterrupt:
+      return before(unraisable)
+    lost.append(
+      threading.Timer(_AGAIN, _thread.interrupt_main)
+    )  # raised here it would be ignored, too
+    lost[-1].start()
+
+  sys.unraisablehook = look
+  try:
+    yield
+  finally:
+    sys.unraisablehook = before
+    for timer in lost:
+      timer.cancel()
 
 
 def _line(error: BaseException | str, code: int) -> tuple[str, int]:

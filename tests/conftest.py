@@ -1,5 +1,6 @@
 """Sets up the tests: eight virtual CPU devices, checked types and shapes, no silent broadcasting, the real files."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -47,6 +48,9 @@ beartype_package(
 )
 
 from tests import whole_runs  # noqa: E402
+
+# Tracing makes many small objects; to look for cycles among them as often as Python does takes 5% of the time.
+gc.set_threshold(100_000, 50, 100)
 
 # A shell lets what it starts in the background ignore Ctrl-C, which some tests send to themselves and to others.
 signal.signal(signal.SIGINT, signal.default_int_handler)

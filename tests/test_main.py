@@ -1,16 +1,20 @@
 """Tests what whole runs write and print."""
 
 import errno
+import gc
 import json
 import logging
 import os
 import shutil
+import signal
+import time
 
 import jax
 import pytest
 
 from discipline_jax import command_line
 from discipline_jax.errors import UserError
+from discipline_jax.exit_codes import exit_code
 from discipline_jax.main import main
 from tests.whole_runs import CONFIG, one_device
 
@@ -191,6 +195,21 @@ def test_other_failures_of_the_device_keep_their_traceback(monkeypatch):
   monkeypatch.setattr("discipline_jax.finetune.finetune", broken)
   with pytest.raises(jax.errors.JaxRuntimeError):
     main(["main", CONFIG])
+
+
+def test_a_ctrl_c_in_a_callback_whose_errors_python_ignores_stops_the_command(capsys):
+  def lost(*_):
+    gc.callbacks.remove(lost)
+    signal.raise_signal(signal.SIGINT)
+
+  def command():
+    gc.callbacks.append(lost)
+    gc.collect()
+    time.sleep(30)
+    raise AssertionError("the command went on")
+
+  assert exit_code(command) == 130
+  assert capsys.readouterr().err == "stopped: interrupted; run the same command to go on\n"
 
 
 @pytest.mark.parametrize(
