@@ -36,6 +36,10 @@ def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False)
     workdir: has a folder for each fine-tuning, and plan.json, config.json, inputs.json, result.json and report/ of the
       whole. Trials of rates are in `.trials`, which a report passes over.
     dry_run: only say what would run.
+
+  Raises:
+    UserError: a mistake in the config or the data, a part with fewer than two samples, or too little time.
+    RunFailed: no training of any init had a finite loss.
   """
   started = time.perf_counter()
   _check(config)
@@ -86,8 +90,8 @@ def _check_parts(plan: Plan) -> None:
     samples = len(plan.splits[0][name])
     if samples < 2:
       raise UserError(
-        f"the {name} part has {samples} sample, and nothing can be compared on it; give more rows, or the parts with"
-        " task.splits"
+        f"the {name} part has {samples} sample(s), but a comparison needs at least 2; give more rows, or say with"
+        " --config.task.splits which rows are in which part"
       )
 
 
@@ -116,8 +120,8 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
       trained[init] = best
   if not trained:
     raise RunFailed(
-      f"the loss was not finite at any of compare.rates = {config.compare.rates}, {run.path}; give lower ones, in"
-      " another --workdir"
+      f"the loss was not finite at any of compare.rates = {config.compare.rates}, {run.path}; set lower"
+      " --config.compare.rates, and another --workdir"
     )
   metric = plan.task.answer.metric
   networks = {init: of_run(run.path / one.workdir) for init, one in trained.items()}

@@ -42,18 +42,18 @@ _OfRun = tuple[Inputs, Callable[[], dict], Collection[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A model, and how it reads a table.
+  """Holds a model, and how it reads a table.
 
   Attributes:
-    name: a few words for messages.
-    task: has the alphabet, or None if the table has texts.
-    trained: `task` of the config that says how sequences are written; None if the task has no such options.
+    name: the model in a few words, for messages.
+    task: the task of the table; its `alphabet` is None if the rows are texts.
+    trained: the block `task` of the config that says how sequences are written; None if the task has no such options.
     pairs: whether a sample is two sequences or texts.
-    inputs: how the model's inputs are made of the table.
+    inputs: how the rows of the table become inputs of the model.
     network: the encoder.
     known: the symbols that training saw; empty if that is not known.
-    what_is_unknown: what is wrong with symbols that the model does not know.
-    remedy: what helps then.
+    what_is_unknown: what a warning says of symbols that the model does not know, such as "are no tokens of the model".
+    remedy: what to do about such symbols.
   """
 
   name: str
@@ -74,11 +74,11 @@ def find_source(config: ConfigDict, workdir: pathlib.Path) -> Source:
   """Returns the model of `model.checkpoint`, or that of the finished fine-tuning in `workdir`.
 
   Args:
-    config: see `embed`. Its `model.checkpoint` may be the workdir of a finished fine-tuning, too.
-    workdir: only looked at if it is the workdir of a finished fine-tuning.
+    config: see `modes.embed`. Its `model.checkpoint` may also be the workdir of a finished fine-tuning.
+    workdir: used only if it is the workdir of a finished fine-tuning.
 
   Raises:
-    UserError: no such model, or two of them.
+    UserError: neither of them names a model, both do, or the model cannot be used here.
   """
   checkpoint = config.model.checkpoint
   if (workdir / _TASK).is_file():
@@ -106,10 +106,12 @@ def _of_run(workdir: pathlib.Path) -> Source:
   if not isinstance(model.config, ModelConfig):
     raise UserError(
       f"the run in {workdir} is of a {model.config.model_type}, which has no hidden states of tokens; give another"
+      " run or checkpoint"
     )
   if saved.task.pairs and not is_text:
     raise UserError(
-      f"the run in {workdir} is of pairs of sequences, and mode embed has vectors of single ones; give another"
+      f"the run in {workdir} is of pairs of sequences, and mode embed writes vectors of single ones; give another run"
+      " or checkpoint"
     )
   inputs, params, known = _texts_of_run(saved, model) if is_text else _symbols_of_run(saved)
   return Source(
@@ -156,9 +158,9 @@ def _symbols_of_run(saved: Saved) -> _OfRun:
 
 
 def _of_checkpoint(config: ConfigDict) -> Source:
-  """Returns the model of `model.checkpoint`, whose tokens keep their own rows, if no other token map is wanted.
+  """Returns the model of `model.checkpoint`; its tokens keep their own rows unless `token_map.kind` says otherwise.
 
-  A symbol has the token that the model's tokenizer makes of it, and the model's unknown token if it makes none or
+  A symbol is read as the token that the model's tokenizer makes of it, or as the unknown token if it makes none or
   several. So the vector of a row does not depend on the other rows of the table.
   """
   is_own = config.task.name == "custom"
@@ -185,8 +187,8 @@ def _of_checkpoint(config: ConfigDict) -> Source:
   kind = "identity" if config.token_map.kind == "auto" else config.token_map.kind
   if kind in ("frequent", "unused"):
     raise UserError(
-      f"token_map.kind = {kind!r} goes by the symbols that occur, so that vectors of two tables could not be compared;"
-      " set --config.token_map.kind to another kind"
+      f"token_map.kind = {kind!r} depends on the symbols that occur, so the vectors of two tables cannot be compared;"
+      " set --config.token_map.kind to another kind, such as identity"
     )
   rows = token_map(config, kind, model.vocabulary, np.zeros(NUM_SPECIAL, np.int32), 0)
   head = _head(config.embed.pooling, model)
@@ -245,10 +247,10 @@ def _head(pooling: str, model: Model) -> Head:
 
 
 def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
-  """Logs rows that are cut, and symbols that are read as the unknown token.
+  """Warns of rows that are cut, and of symbols that are read as the unknown token.
 
   Args:
-    found: what is known of the table.
+    found: what a first reading of the table found.
     source: the model.
     path: the table, for messages.
 
@@ -287,7 +289,7 @@ def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
 
 
 def _are_words_of_texts(found: Scan, source: Source) -> bool:
-  """Returns whether a fourth of what the model does not know are words of it with punctuation, as in a sentence."""
+  """Returns whether a fourth or more of the unknown symbols are tokens of the model once punctuation is taken off."""
   is_known = source.inputs.is_known
   assert is_known is not None  # else nothing would be unknown
   number = 0

@@ -2,11 +2,12 @@
 # Runs a config on a GKE cluster with TPUs, by xpk; Kubernetes starts it again when it is stopped.
 #
 #   launch/gke.sh [--dry-run] --cluster=CLUSTER --zone=ZONE --project=PROJECT --image=IMAGE --name=NAME \
-#     --tpu-type=v5litepod-16 --storage=STORAGE [--slices=1] [--restarts=20] -- --config=pretrain_bert_base --workdir=DIR
+#     --tpu-type=v5litepod-16 --storage=STORAGE [--slices=1] [--restarts=20] -- \
+#     --config=pretrain_bert_base --config.corpus.path=DIR/CORPUS --config.cache_dir=DIR/cache --workdir=DIR/base
 #
-# IMAGE is built from launch/Dockerfile and pushed to a registry that the cluster reads. STORAGE is a file system that was made
-# known to the cluster with `xpk storage attach`, and DIR a folder in it: without one, nothing is left to go on from.
-# Needs xpk (pip install xpk). launch/jobset.yaml is for kubectl, without xpk.
+# IMAGE is built from launch/Dockerfile and pushed to a registry that the cluster reads. STORAGE is a file system that `xpk
+# storage create` (or `attach`) made known to the cluster, and DIR a folder in it: without one, a stopped run begins anew.
+# CORPUS is a prepared corpus (docs/scale.md). Needs xpk (pip install xpk). launch/jobset.yaml is for kubectl, without xpk.
 set -u
 # shellcheck source=launch/run.sh
 . "$(dirname "$0")/run.sh"

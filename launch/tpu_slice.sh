@@ -2,12 +2,15 @@
 # Runs a config on a Cloud TPU slice: asks for it, installs the package on all hosts, runs, and asks again if it is taken.
 #
 #   launch/tpu_slice.sh [--dry-run] --name=NAME --zone=ZONE --type=v5litepod-8 --mount=SERVER:/PATH [--project=PROJECT] \
-#     [--spot] [--keep] [--restarts=100] -- --config=pretrain_bert_base --workdir=/runs/base
+#     [--spot] [--keep] [--restarts=100] -- \
+#     --config=pretrain_bert_base --config.corpus.path=/runs/CORPUS --config.cache_dir=/runs/cache --workdir=/runs/base
 #
+# docs/scale.md has all commands before and after it. CORPUS is a prepared corpus: the hosts have no TensorFlow Datasets.
 # --type: v5litepod-N (v5e), v5p-N (N cores, two a chip) or v6e-N; newer TPUs are offered by GKE and Compute Engine only.
-# --mount: a file system (NFS, Filestore) that outlives the slice; all hosts get it as /runs. Without --keep, the slice is
-# deleted when this script ends, for whatever reason. Needs git and gcloud, with credentials; the project is that of gcloud's
-# configuration unless --project names another. The committed state of the repository is what runs.
+# --mount: a file system (NFS, Filestore) that outlives the slice; all hosts get it as /runs. This script must go on running, to
+# ask again: start it in tmux. Without --keep, the slice is deleted when it ends, for whatever reason. Needs git and gcloud, with
+# credentials; the project is that of gcloud's configuration unless --project names another. The committed state of the
+# repository is what runs.
 set -u
 # shellcheck source=launch/run.sh
 . "$(dirname "$0")/run.sh"

@@ -15,13 +15,13 @@ def add_noise(
 ) -> tuple[dict, Float32[Array, ""]]:
   """Returns the weights plus normal noise, and the share of the weights that rounding leaves as they were.
 
-  A weight has noise of its own that depends on its name, its shape and the key, so that networks of equal sizes get the
-  same noise.
+  The noise of a weight depends on its place among the sorted names, its shape and the key, so that networks with the
+  same names and shapes get the same noise.
 
   Args:
     params: nested dict of weights.
-    key: of the noise.
-    scale: standard deviation of the noise.
+    key: PRNG key of the noise.
+    scale: standard deviation of the noise, a scalar.
   """
   leaves = flatten_dict(params)
   noisy, same = {}, jnp.zeros((), jnp.float32)
@@ -41,18 +41,19 @@ def distances(
   repeats: int,
   seed: int,
 ) -> tuple[Float[np.ndarray, "scales repeats inputs"], Float[np.ndarray, " scales"]]:
-  """Returns the L2 distances between the outputs with and without noise, and how much of it rounding swallows.
+  """Returns the L2 distances between the outputs with and without noise, and how much of the noise rounding swallows.
 
   Args:
-    outputs: the network, without dropout, which would differ between two passes.
-    params: its weights.
+    outputs: a function from weights to the network's outputs [inputs, hidden]. It has no dropout, because that would
+      differ between two passes.
+    params: nested dict of the network's weights.
     scales: standard deviations of the noise.
     repeats: draws of noise for each scale; the same ones for all scales.
-    seed: of the noise.
+    seed: seed of the noise.
 
   Returns:
-    The distances, and for each scale the share of the weights that the noise does not change in float32. Where it is
-    large, the distance says more about rounding than about the network.
+    The distances (float64), and for each scale the share of the weights that the noise does not change in float32.
+    Where it is large, the distance says more about rounding than about the network.
   """
   plain = np.asarray(outputs(params), np.float64)
   moved, swallowed = np.zeros((len(scales), repeats, len(plain))), np.zeros(len(scales))

@@ -24,8 +24,8 @@ try:
   from apache_beam.runners.portability.portable_runner import PortableRunner
 except ImportError as error:
   raise UserError(
-    f"--runner needs Apache Beam ({error}); make an environment of its own for it, and there pip install"
-    " 'discipline-jax[beam]'"
+    f"--runner needs Apache Beam ({error}); in a copy of the repository make an environment of its own for it:"
+    " python -m venv beam && beam/bin/pip install -e '.[beam]'"
   ) from None
 
 _FAILED = f"{WORK}/failed.json"
@@ -60,13 +60,16 @@ def pipelines(
 
 
 class Pipelines:
-  """Runs tasks as a pipeline each time. Runner and options are as in `pipelines`."""
+  """Runs the tasks of a job; each call of `run` is one pipeline. Runner and options are as in `pipelines`."""
 
   def __init__(self, job: Job, runner: str, options: Sequence[str]):
     self._job, self._runner, self._options = job, runner, options
 
   def run(self, task: Task, arguments: Sequence[tuple]) -> Iterator[int]:
-    """Runs a task with each of several arguments; yields nothing, because results are in files alone.
+    """Runs a task with each of several tuples of arguments, and waits for all of them.
+
+    Returns:
+      An empty iterator: the task leaves its results in files.
 
     Raises:
       UserError, RunFailed: a task raised it.
@@ -120,7 +123,7 @@ class _Tasks(beam.DoFn):
     self._worker = Worker(self._job)
 
   def process(self, element: int) -> None:
-    """Does a task. What it raises by intention is kept in a file: Beam would try the task again."""
+    """Does a task. UserError and RunFailed are kept in a file, because Beam would try the task again."""
     try:
       self._task(self._worker, *self._arguments[element])
     except (UserError, RunFailed) as error:

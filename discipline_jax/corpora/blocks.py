@@ -1,4 +1,4 @@
-"""Blocks: parts of a corpus that are made into files independently of one another, so that processes can share them."""
+"""Makes files of blocks, parts of a corpus that do not depend on one another, so that processes can share the work."""
 
 import dataclasses
 import hashlib
@@ -29,11 +29,11 @@ Sentences = list[Int32[np.ndarray, " _"]]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """Settings of the instances that are made of a block.
+  """Says how the instances of a block are made.
 
   Attributes:
     language: the text's language, an ISO 639 code that decides how sentences are split.
-    lengths: the length of rows in tokens, one for each training phase.
+    lengths: the different lengths of rows, in tokens.
     draws: the dupe factor: how many times training instances are sampled from the text.
     pairing: one of `instances.PAIRINGS`.
     validation: the share of the documents that is held out.
@@ -50,7 +50,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class TextBlock:
-  """Some documents of a text corpus."""
+  """Holds some documents of a text corpus."""
 
   documents: list[Document]
 
@@ -62,7 +62,7 @@ class TextBlock:
 
 @dataclasses.dataclass(frozen=True)
 class LinesBlock:
-  """Some lines of an artificial corpus, described by what they are sampled from.
+  """Describes some lines of an artificial corpus by what they are sampled from.
 
   Attributes:
     kind: uniform, flat or nesting.
@@ -77,7 +77,7 @@ class LinesBlock:
   frequencies: Float64[np.ndarray, " symbols"]
 
   def lines(self) -> artificial.Lines:
-    """Samples the lines; the same ones at each call."""
+    """Samples the lines; each call gives the same ones."""
     if self.kind == "uniform":
       return artificial.uniform(self.num_lines, self.seed, len(self.frequencies))
     make = {"flat": artificial.flat, "nesting": artificial.nesting}[self.kind]
@@ -90,7 +90,7 @@ class LinesBlock:
 
 @dataclasses.dataclass(frozen=True)
 class SymbolBlock:
-  """Some sequences of symbols, each a document of one paragraph."""
+  """Holds some sequences of symbols, each a document of one paragraph."""
 
   documents: list[Document]
   symbols: Symbols
@@ -105,7 +105,7 @@ class SymbolBlock:
 
 
 class _SymbolIds(dict):
-  """The id of each symbol, looked up when it is first asked for."""
+  """Maps each symbol to its id, which is looked up when it is first asked for."""
 
   def __init__(self, vocabulary: Vocabulary):
     super().__init__()
@@ -146,7 +146,16 @@ class TokenCounter:
 
 
 def tokenise(documents: Sequence[Document], language: str, tokenizer: Tokenizer) -> list[Sentences]:
-  """Splits documents into sentences and these into token ids; drops documents that have no token."""
+  """Splits documents into sentences, and sentences into token ids.
+
+  Args:
+    documents: the documents.
+    language: their language, an ISO 639 code.
+    tokenizer: the tokenizer; its special tokens are not added.
+
+  Returns:
+    For each document that has a token, the ids of each sentence that has one, int32 [tokens of the sentence].
+  """
   import sentencex  # late: only a corpus of text needs it
 
   texts = [
@@ -237,10 +246,11 @@ def _split(documents: list[Sentences], settings: Settings) -> dict[str, list[Sen
   least = least_documents(settings.pairing)
   if len(documents) < 2 * least:
     why = "a next sentence from another document" if least > 1 else "a held-out document"
-    remedy = ", or set objective.kind=mlm" if least > 1 else ""
+    remedy = ", or set --config.objective.kind=mlm" if least > 1 else ""
     raise UserError(
-      f"the corpus has {len(documents)} document(s) with text, but {why} needs at least {2 * least}; give more"
-      f" documents, or put blank lines between the documents of plain text{remedy}"
+      f"the corpus has {len(documents)} document(s) with text, but {why} needs at least {2 * least}; give more in"
+      " --config.corpus.path (plain text has blank lines between documents), for an artificial corpus raise"
+      f" --config.corpus.lines{remedy}"
     )
   count = min(max(least, round(settings.validation * len(documents))), len(documents) - least)
   held_out = {int((i + 0.5) * len(documents) / count) for i in range(count)}
@@ -271,7 +281,7 @@ def _copies(parts: Mapping[str, list[Sentences]]) -> np.ndarray:
 
 
 def _fit(documents: list[Sentences], room: int) -> tuple[list[Sentences], int]:
-  """Cuts each sentence that has more than `room` tokens into parts, and returns also how many sentences were cut.
+  """Cuts each sentence that has more than `room` tokens into parts; also returns how many sentences were cut.
 
   The parts have about a quarter of the room. Pairs of segments are filled until they are too long, and then truncated:
   with short parts, few tokens are lost.

@@ -35,6 +35,9 @@ def is_fasta(path: pathlib.Path, *, remedy: str) -> bool:
   Args:
     path: the file, which may be compressed.
     remedy: what the user can do if the file cannot be opened.
+
+  Raises:
+    UserError: it cannot be opened.
   """
   if kind_of(path) in _FASTA:
     return True
@@ -43,7 +46,7 @@ def is_fasta(path: pathlib.Path, *, remedy: str) -> bool:
 
 
 def check_lines(path: pathlib.Path, *, remedy: str) -> None:
-  """Raises UserError if lines that should each be a sequence of letters are FASTQ, numbered, or a table.
+  """Raises UserError if a file that should have a sequence in each line is FASTQ or a table, or numbers its lines.
 
   Args:
     path: the file, which may be compressed.
@@ -58,18 +61,18 @@ def check_lines(path: pathlib.Path, *, remedy: str) -> None:
     return
   numbers = [re.match(r"[0-9]+(?=[\s.:)])", line) for line in found]
   if all(numbers):
-    raise UserError(f"not sequences: the lines of {path} begin with numbers; take them out")
+    raise UserError(f"not sequences: the lines of {path} begin with numbers; take the numbers out")
   for separator in (",", "\t", ";"):
     counts = {line.count(separator) for line in found}
     if len(counts) == 1 and counts != {0}:
       raise UserError(
-        f"not sequences: {path} is a table, with {separator!r} in each line; write its sequences alone into"
-        " the lines"
+        f"not sequences: {path} is a table, with {separator!r} in each line; write a file that has only the"
+        " sequences, one in each line"
       )
 
 
 def check_kind(path: pathlib.Path, *, remedy: str) -> None:
-  """Raises UserError if a file certainly holds neither plain text nor JSON lines.
+  """Raises UserError if a file cannot be plain text or JSON lines, by its suffix or its first bytes.
 
   Args:
     path: the file, which may be compressed.

@@ -28,15 +28,15 @@ _HEADER = 2  # numbers before the token ids
 
 _PREFETCHED = 8  # batches that are read ahead
 
-# With more instances in a draw, corpora are described with the order ORDER: it is computed when it is needed, so that
-# its memory does not grow. The order of smaller corpora is a table, as it was in all of them before, because another
-# order would change the results of runs.
+# A corpus with more instances than this in a draw has ORDER in its description: its order is computed when it is
+# needed, and takes no memory. The order of a smaller corpus is a table, as it was for all corpora before ORDER, because
+# another order would change the results of runs.
 LARGE = 1 << 24
 ORDER = "computed"
 
-# The arrays of a batch by name: `ids` [rows, length], `boundary` [rows], `label` [rows].
+# The arrays of a batch by name: `ids` [rows, length] in the dtype of the records, `boundary` and `label` int32 [rows].
 Rows = dict[str, np.ndarray]
-# Which instance comes at each of some places.
+# A function from places in an order to the numbers of the instances that stand there.
 Order = Callable[[np.ndarray], np.ndarray]
 
 
@@ -48,7 +48,12 @@ def record_dtype(vocab_size: int) -> np.dtype:
 def write_records(
   path: pathlib.Path, instances: Iterable[Instance], vocabulary: Vocabulary
 ) -> tuple[int, int]:
-  """Writes instances to a file.
+  """Writes instances to an ArrayRecord file.
+
+  Args:
+    path: the file.
+    instances: the instances, without special tokens.
+    vocabulary: their vocabulary, which decides the dtype of the records and has the special tokens.
 
   Returns:
     The number of instances, and the number of their tokens, special tokens included.
@@ -111,9 +116,9 @@ def _read_ahead(read: Callable[[int], Rows], steps: range) -> Generator[Rows, No
 
 
 class Records:
-  """The instances of one part of a corpus, at one length.
+  """Reads the instances of one part of a corpus, at one length.
 
-  A dupe factor of n gives n draws: instances are sampled from the whole text n times.
+  A dupe factor of n gives n draws: instances are sampled n times from the whole text.
 
   Attributes:
     size: the number of instances in all draws.
@@ -134,7 +139,7 @@ class Records:
       draws: the files of each draw.
       length: the length of rows in tokens; shorter instances are padded.
       vocabulary: the vocabulary that the instances were made with.
-      order: `ORDER`, or None for an order in memory.
+      order: `ORDER` if the order is computed when it is needed; None if it is a table in memory.
 
     Raises:
       UserError: a file cannot be read.
@@ -151,7 +156,7 @@ class Records:
     self._order = lru_cache(maxsize=2)(self._shuffle)
 
   def first(self, count: int) -> Rows:
-    """Returns the first `count` rows of the first draw, or all if there are fewer."""
+    """Returns the first `count` rows of the first draw, or all of its rows if there are fewer."""
     return self._read(0, np.arange(min(count, self._sizes[0])))
 
   def batches(
@@ -199,7 +204,7 @@ class Records:
     return found
 
   def _open(self, draw: int) -> Any:
-    """Opens the files of a draw, and closes those of the last one: a draw of a large corpus has a thousand files."""
+    """Opens the files of a draw, and closes those of the one before: a draw of a large corpus has a thousand files."""
     if self._opened is not None and self._opened[0] == draw:
       return self._opened[1]
     if self._opened is not None:

@@ -19,8 +19,8 @@ from discipline_jax.files.packed_text import kind_of
 
 KINDS = ("characters", "words", "kmers")
 CASES = ("as_is", "upper")
-_ROWS = 32  # a longer sequence is cut into documents of about so many rows
-_PIECES = 20  # a corpus that is a single sequence is cut into so many
+_ROWS = 32  # a longer sequence is cut into documents of at most about so many rows
+_PIECES = 20  # a corpus that is a single sequence is cut into at most so many documents
 # A stretch of unknown letters in a genome; shorter ones are within sequences.
 _GAP = re.compile(r"[Nn]{10,}")
 _NUCLEOTIDES = "ACGTUNacgtun"
@@ -28,7 +28,7 @@ _NUCLEOTIDES = "ACGTUNacgtun"
 
 @dataclasses.dataclass(frozen=True)
 class Symbols:
-  """Settings of how a sequence is cut into symbols.
+  """Says how a sequence is cut into symbols.
 
   Attributes:
     kind: `characters`: each letter is a symbol; `words`: blanks stand between symbols; `kmers`: each k letters in a row
@@ -42,7 +42,7 @@ class Symbols:
   case: str = "as_is"
 
   def read(self, line: str) -> str:
-    """Returns the sequence in a line: words with blanks, or letters without.
+    """Returns the sequence in a line: words with one blank between them, or letters without blanks.
 
     Letters may be written with blanks between them, or as overlapping k-mers.
     """
@@ -53,7 +53,7 @@ class Symbols:
     return words[0] + "".join(word[-1] for word in words[1:]) if overlap(words) else "".join(words)
 
   def split(self, sequence: str) -> list[str]:
-    """Returns the symbols of a sequence that `read` returned; none if it has less than k letters."""
+    """Returns the symbols of a sequence that `read` returned; no k-mers if it has fewer than k letters."""
     if self.kind == "words":
       return sequence.split(" ")
     if self.k is None:
@@ -85,9 +85,10 @@ def check_symbols(config: ConfigDict) -> None:
     raise UserError(f"corpus.case = {corpus.case!r} is not one of: {', '.join(CASES)}")
   if corpus.symbols is None:
     if corpus.k is not None or corpus.case != "as_is":
-      name, value = ("k", corpus.k) if corpus.k is not None else ("case", corpus.case)
+      given, default = ("k", None) if corpus.k is not None else ("case", "as_is")
       raise UserError(
-        f"corpus.{name} = {value!r} is for sequences; set --config.corpus.symbols, or unset corpus.{name}"
+        f"corpus.{given} = {corpus[given]!r} is for sequences; set --config.corpus.symbols, or"
+        f" --config.corpus.{given}={default}"
       )
     return
   if corpus.symbols not in KINDS:
@@ -95,19 +96,20 @@ def check_symbols(config: ConfigDict) -> None:
   if corpus.name != "text":
     raise UserError(
       f"corpus.symbols = {corpus.symbols!r} is for files of sequences, but corpus.name = {corpus.name!r}; set"
-      " --config.corpus.name=text"
+      " --config.corpus.name=text, or --config.corpus.symbols=None"
     )
   if (corpus.symbols == "kmers") != (corpus.k is not None) or (
     corpus.k is not None and corpus.k < 1
   ):
     raise UserError(
-      f"corpus.symbols = {corpus.symbols!r} with corpus.k = {corpus.k}: k-mers need the number of their letters, and"
-      " other symbols have none; set --config.corpus.symbols=kmers and --config.corpus.k=3, or unset corpus.k"
+      f"corpus.symbols = {corpus.symbols!r} with corpus.k = {corpus.k}: k-mers need the number of their letters, 1 or"
+      " more, and other symbols have none; set --config.corpus.symbols=kmers and --config.corpus.k=3, or for others"
+      " --config.corpus.k=None"
     )
 
 
 def overlap(words: Sequence[str]) -> int | None:
-  """Returns k if words are overlapping k-mers, each the last one shifted by a letter; else None."""
+  """Returns k if words are overlapping k-mers, each the one before it moved on by a letter; else None."""
   k = len(words[0]) if words else 0
   if k < 2 or len(words) < 2 or any(len(word) != k for word in words):
     return None
@@ -116,10 +118,10 @@ def overlap(words: Sequence[str]) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class SequenceFiles:
-  """Files of sequences: FASTA, plain text with a sequence in each line, or JSON lines with a `text`.
+  """Reads files of sequences: FASTA, plain text with a sequence in each line, or JSON lines with a `text`.
 
-  A record of FASTA is a sequence, cut at long stretches of N if it is DNA; of other files, each line is one. A long
-  sequence is cut into several documents of one paragraph each, so that a part of it can be held out.
+  In FASTA a record is a sequence, which is cut at long stretches of N if it is DNA; in other files each line is one. A
+  long sequence is cut into several documents of one paragraph each, so that a part of it can be held out.
 
   Attributes:
     paths: the files, which may be compressed.
@@ -137,7 +139,12 @@ class SequenceFiles:
   def open(
     cls, paths: Sequence[pathlib.Path], symbols: Symbols, lengths: Sequence[int]
   ) -> "SequenceFiles":
-    """Finds out whether there are several sequences.
+    """Opens files, and reads as far as the second sequence, to see whether there is more than one.
+
+    Args:
+      paths: the files.
+      symbols: how sequences are cut into symbols.
+      lengths: the lengths of rows in tokens.
 
     Raises:
       UserError: a file cannot be read (the message names the line), or no sequence has a symbol.
@@ -165,7 +172,8 @@ class SequenceFiles:
 
     Args:
       unit: the number of the file.
-      offset, line: a document's `offset` and the number of the line there, to begin with the first document there.
+      offset, line: where to begin, by default at the start of the file: the `offset` of a document, and the number of
+        its line.
 
     Raises:
       UserError: the file cannot be read; the message names the line.

@@ -333,7 +333,7 @@ def check_corpus(config: ConfigDict) -> None:
     raise UserError(
       f"corpus.length = {corpus.length}, validation = {corpus.validation}, draws = {corpus.draws}, lines ="
       f" {corpus.lines}: there must be a length, a validation share in (0, 1), at least 1 draw (the dupe factor) and at"
-      " least 2 lines; set --config.corpus"
+      " least 2 lines; set --config.corpus.length, validation, draws or lines"
     )
   if min(corpus.length) < 5:
     raise UserError(

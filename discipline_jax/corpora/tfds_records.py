@@ -14,7 +14,7 @@ _RECORDS = 50_000  # in a unit
 
 @dataclasses.dataclass(frozen=True)
 class TfdsRecords:
-  """The records of the split `train` of a data set whose records have a `text`.
+  """Reads the records of the split `train` of a data set whose records have a `text`.
 
   Attributes:
     name: the data set, for example `wikipedia/20230601.en`.
@@ -35,11 +35,11 @@ class TfdsRecords:
 
   @property
   def units(self) -> int:
-    """The number of parts with 50,000 records each, or the rest of them."""
+    """The number of units: 50,000 records each, and in the last one those that are left."""
     return -(-self.size // _RECORDS)
 
   def sizes(self) -> list[int]:
-    """Returns a size for each unit: no two of them are read together."""
+    """Returns a size for each unit, so large that each is read by itself; files give their bytes here."""
     return [1 << 62] * self.units
 
   def read(self, unit: int, offset: int = 0, line: int = 1) -> Iterator[Document]:
@@ -64,7 +64,8 @@ def _open(name: str) -> Sequence[Any]:
     import tensorflow_datasets as tfds  # late: an optional package that takes seconds to import
   except ImportError as error:
     raise UserError(
-      f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]'"
+      f"corpus.name = 'tfds' needs TensorFlow Datasets ({error}); pip install 'discipline-jax[tfds]', or give the"
+      " folder of a prepared corpus as --config.corpus.path"
     ) from None
   try:
     # Without TensorFlow, only data sets whose modules are imported are known.
@@ -76,8 +77,8 @@ def _open(name: str) -> Sequence[Any]:
   except Exception as error:  # the library, its downloads and the system raise many kinds
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     raise UserError(
-      f"TensorFlow Datasets cannot provide the texts of {name} ({type(error).__name__}: {reason}); prepare the data set"
-      " with that library's own tools (Wikipedia needs apache-beam, mwparserfromhell and mwxml), or set"
-      " --config.corpus.name=text and --config.corpus.path"
+      f"TensorFlow Datasets cannot provide the texts of corpus.path = {name} ({type(error).__name__}: {reason});"
+      " prepare the data set with that library's own tools (for Wikipedia see docs/pretraining.md), or set"
+      " --config.corpus.name=text and --config.corpus.path to a folder of text"
     ) from None
   return source

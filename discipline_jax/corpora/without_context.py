@@ -1,4 +1,4 @@
-"""Computes the loss of predictions without context: a pre-training has learnt from neighbours once it is below."""
+"""Computes the loss of predictions without context: a network with a lower loss has learnt from neighbours."""
 
 import numpy as np
 from jaxtyping import Int
@@ -11,13 +11,13 @@ def loss_without_context(
 ) -> float:
   """Returns the mean loss, in nats, of a model that knows how frequent tokens are and how they are masked, and no more.
 
-  In place of a token to predict, it sees the mask token, the token itself or a random one. It may use what it sees
-  there, but no neighbour. This is Bayes' rule on the frequencies of the training rows.
+  At the place of a token to predict, the model sees the mask token, the token itself or a random one. It may use what
+  it sees there, but no neighbour. So it predicts by Bayes' rule from the frequencies of the training rows.
 
   Args:
-    seen: how often each token that can be predicted stands in training rows. One is added to each, so that a token
-      which did not occur can be predicted.
-    predicted: how often each of these tokens stands in held-out rows.
+    seen: how often each token that can be predicted stands in training rows, whole numbers [tokens]. One is added to
+      each count, so that a token which did not occur can be predicted.
+    predicted: how often each of these tokens stands in held-out rows, whole numbers [tokens], not all 0.
     masking: how the tokens are masked; None if the token to predict is never shown, as in a left-to-right model.
   """
   share = (seen + 1) / (seen + 1).sum()

@@ -55,8 +55,8 @@ def check_kind(task: Task) -> None:
     able = " and ".join(kind for kind, answer in KINDS.items() if answer.has_baselines)
     raise UserError(
       f"task {task.name} asks for {task.answer.kind}, and the simple baselines answer for {able}"
-      " alone; train each init with --config.mode=finetune, and lay the runs side by side with python -m"
-      " discipline_jax.report"
+      " alone; train each init with the config of the task (--config=custom for a table of your own) and a --workdir of"
+      " its own, and compare them with python -m discipline_jax.report DIR"
     )
 
 

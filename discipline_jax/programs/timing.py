@@ -1,4 +1,4 @@
-"""Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into a time."""
+"""Measures how fast a fine-tuning is on this machine, and fits the runs of a comparison into the time there is."""
 
 import dataclasses
 import math
@@ -12,8 +12,8 @@ from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import make_plan
 
-_SECONDS = 20  # updates are timed for so long
-_LEAST, _MOST = 4, 100  # and so many of them; the first one is not counted
+_SECONDS = 20  # updates are timed for about so long
+_LEAST, _MOST = 4, 100  # but at least and at most so many of them; the first one does not count
 _USED = 0.95  # share of the time that is planned; checkpoints and the baselines take the rest
 MIN_SEEDS = 2  # one seed has no interval
 
@@ -35,7 +35,12 @@ class Speed:
   finish: float
 
   def run(self, steps: int, every_steps: int) -> float:
-    """Returns the seconds of one seed's training."""
+    """Returns how many seconds the training with one seed takes.
+
+    Args:
+      steps: its updates.
+      every_steps: updates between two evaluations on validation.
+    """
     evaluations = math.ceil(steps / every_steps)
     return self.begin + steps * self.update + evaluations * self.evaluate + self.finish
 
@@ -45,9 +50,9 @@ class Grid:
   """Holds what a comparison trains if it has the time.
 
   Attributes:
-    inits, rates: how many of each; every init tries every rate with one seed.
-    seeds: with how many seeds each init is then trained at its best rate.
-    trial_steps: updates with which a rate is tried.
+    inits, rates: their numbers; every init tries every rate with one seed.
+    seeds: the number of seeds with which each init is then trained at its best rate.
+    trial_steps: updates of the trial of a rate.
     steps: updates of the trainings at the best rate.
     epoch_steps: updates of an epoch.
     every_steps: updates between two evaluations.
@@ -62,19 +67,19 @@ class Grid:
   every_steps: int
 
   def seconds(self, speed: Speed) -> float:
-    """Returns the seconds that all of it takes."""
+    """Returns how many seconds all trainings take together."""
     trials = self.rates * speed.run(self.trial_steps, self.every_steps)
     finals = self.seeds * speed.run(self.steps, self.every_steps)
     return self.inits * (trials + finals)
 
 
 def measure_speed(program: Finetuning) -> Speed:
-  """Measures a fine-tuning of one replica by its first updates, which are thrown away.
+  """Measures how long the parts of a fine-tuning of one replica take, by its first updates, which are thrown away.
 
-  The learning rate is an input of its programs, so on a CPU all runs of a comparison have the same ones. They are
-  compiled here, and then all is done again that a run does before its first update: programs come from the cache, or
-  are compiled again if there is none. On an accelerator, which trains all seeds of an init in one program, that program
-  is compiled once more, which is not counted.
+  The learning rate is an input of the programs, so on a CPU all runs of a comparison have the same programs. They are
+  compiled here first. What a run does before its first update is then done once more and timed: the programs come from
+  the cache, or are compiled again if there is no cache. On an accelerator all seeds of an init are trained in one
+  program of their own; the time of compiling it is not counted.
   """
   parts, most = program.plan.splits[0], program.plan.config.eval.max_examples
   scored = {name: len(samples) for name, samples in parts.items() if name != "train"}
@@ -115,18 +120,18 @@ def _seconds_per_update(program: Finetuning, state) -> float:
 
 
 def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
-  """Returns as much of the grid as fits into a time.
+  """Returns the largest grid that fits into the time, at most the one that is wanted.
 
-  First the rates are tried for half as long, then there are fewer seeds, and then fewer epochs.
+  To save time, first the rates are tried for half of the updates, then there are fewer seeds, and then fewer epochs.
 
   Args:
     grid: what is wanted.
-    speed: how fast it is.
-    minutes: for all of it; None: no bound.
-    spent: the seconds that are gone.
+    speed: how fast the trainings are.
+    minutes: the time for the whole comparison; None: no bound.
+    spent: seconds of that time that have passed already.
 
   Raises:
-    UserError: two seeds and one epoch (or fewer updates, if the grid has no whole epoch) do not fit.
+    UserError: not even two seeds and one epoch fit (or all updates, if the grid has less than an epoch).
   """
   if minutes is None:
     return grid
@@ -138,14 +143,14 @@ def fit(grid: Grid, speed: Speed, minutes: float | None, spent: float) -> Grid:
   needed = math.ceil((least.seconds(speed) + spent) / _USED / 60)
   raise UserError(
     f"compare.minutes = {minutes:g} is too few: {least.inits} inits, each at {least.rates} rates and with {least.seeds}"
-    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed}; set"
-    f" --config.compare.minutes={needed}, fewer compare.rates or compare.inits, a smaller model.checkpoint, a"
-    " task.train_fraction, or a smaller task.max_length"
+    f" seeds for {least.steps} updates, at {1 / speed.update:.3g} updates a second, need {needed} minutes;"
+    f" set --config.compare.minutes={needed}, fewer compare.rates or compare.inits, a smaller model.checkpoint,"
+    " task.train_fraction or task.max_length"
   )
 
 
 def _smaller(grid: Grid) -> Iterator[Grid]:
-  """Yields what is left of a grid when more and more is cut off."""
+  """Yields smaller and smaller grids: shorter trials, then fewer seeds, then fewer updates, down to an epoch."""
   for seeds in range(grid.seeds, MIN_SEEDS - 1, -1):
     yield dataclasses.replace(grid, seeds=seeds, trial_steps=math.ceil(grid.steps / 2))
   quarter = grid.epoch_steps / 4

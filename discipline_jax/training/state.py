@@ -1,4 +1,4 @@
-"""The state that a group of replicas carries from step to step. Every array has a leading replica axis.
+"""Defines the state that a group of replicas carries from step to step; every array has a leading replica axis.
 
 An accelerator trains all replicas as one group, side by side in one program. One replica is enough to keep a CPU busy,
 so there each replica is a group of its own, and the groups take turns.
@@ -20,7 +20,7 @@ Leaf = Any
 
 
 def replica_groups(num_replicas: int, platform: Platform) -> list[slice]:
-  """Returns the groups of replicas that are trained side by side."""
+  """Returns the groups of replicas that are trained side by side, as slices of the replica axis."""
   size = 1 if platform.name == "cpu" else num_replicas
   return [slice(start, start + size) for start in range(0, num_replicas, size)]
 
@@ -28,14 +28,14 @@ def replica_groups(num_replicas: int, platform: Platform) -> list[slice]:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-  """The parameters and the optimizer's state after some updates.
+  """Holds the parameters and the optimizer's state after some updates.
 
   It holds no random state: the keys of dropout are made from (seed, step), the order of batches from (seed, epoch).
 
   Attributes:
     step: Int32 [replicas], updates made, the same for all replicas.
-    params: nested dict of parameters.
-    opt_state: state of the optimizer.
+    params: nested dict of parameters, each [replicas, ...].
+    opt_state: state of the optimizer; its arrays are [replicas, ...].
   """
 
   step: Leaf
@@ -46,12 +46,12 @@ class TrainState:
   def create(
     cls, params: dict, optimizer: optax.GradientTransformation, parameters: str = "all"
   ) -> "TrainState":
-    """Makes the state before the first update; `params` have the replica axis.
+    """Makes the state before the first update.
 
     Args:
-      params: all parameters.
+      params: nested dict of all parameters, each [replicas, ...].
       optimizer: the optimizer.
-      parameters: which parameters it trains, see `optimizers.PARAMETERS`; its state has no others.
+      parameters: which parameters it trains, a name of `optimizers.PARAMETERS`; its state has no others.
     """
     num_replicas = jax.tree.leaves(params)[0].shape[0]
     trained, _ = cut_parameters(params, parameters)
@@ -61,12 +61,12 @@ class TrainState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Best:
-  """The parameters of each replica at its best validation score so far.
+  """Holds the parameters of each replica at its best validation score so far.
 
   Attributes:
-    step: Int32 [replicas], number of updates after which it was reached.
-    score: Float32 [replicas].
-    params: nested dict of parameters.
+    step: Int32 [replicas], number of updates after which the score was reached.
+    score: Float32 [replicas], the best score; -inf before the first one.
+    params: nested dict of parameters, each [replicas, ...].
   """
 
   step: Leaf
@@ -83,7 +83,13 @@ def first_best(state: TrainState) -> Best:
 
 
 def update_best(best: Best, state: TrainState, scores: Float[Array, " replicas"]) -> Best:
-  """Takes the parameters of each replica whose score is higher than its best; at equal scores the first one stays."""
+  """Returns `best` with the step, score and parameters of each replica whose new score is higher than its best one.
+
+  Args:
+    best: the best ones so far.
+    state: the state that was evaluated.
+    scores: its score on validation, for each replica. A score that is equal to the best one, or NaN, changes nothing.
+  """
   better = scores > best.score
 
   def choose(new: jax.Array, old: jax.Array) -> jax.Array:
