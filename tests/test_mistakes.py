@@ -64,6 +64,10 @@ from tests.whole_runs import CONFIG, one_device
       "train.learning_rate = nan is not a number from 0 on",
     ),
     (
+      ["--config=compare:dna_splice", "--config.mode=finetune"],
+      "eval.every_steps is not set; set --config.eval.every_steps",
+    ),
+    (
       [CONFIG, "--config.train.grad_accumulation=33"],
       "train.grad_accumulation = 33 parts of 32 samples",
     ),
