@@ -43,6 +43,7 @@ _IN_BUCKETS = (
   "predict",
   "export",
   "inspect",
+  "study",
 )  # modes that take gs:// as --workdir
 
 
