@@ -44,6 +44,8 @@ _IN_BUCKETS = (
   "export",
   "inspect",
   "study",
+  "compare",
+  "search",
 )  # modes that take gs:// as --workdir
 
 
