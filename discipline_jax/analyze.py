@@ -2,7 +2,6 @@
 
 import csv
 import importlib
-import pathlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,8 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import local
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.measures.found import Found
 from discipline_jax.measures.networks import (
@@ -40,7 +41,7 @@ MEASURES = (
 )
 
 
-def analyze(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def analyze(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Applies `analysis.measure` to `analysis.models`, and writes a table, a figure and result.json.
 
   Args:
@@ -118,7 +119,7 @@ def _measure(
   name = config.analysis.measure
   measure = importlib.import_module(f"discipline_jax.measures.{name}").measure
   found: Found = (
-    measure(config, networks, run.path) if name == "gradients" else measure(config, networks)
+    measure(config, networks, local(run.path)) if name == "gradients" else measure(config, networks)
   )
   run.claim({})  # not before: networks that cannot be compared must not take the folder
   with whole_file(run.path / f"{name}.csv", text=True) as file:
@@ -141,7 +142,7 @@ def _measure(
   }
 
 
-def _draw(found: Found, path: pathlib.Path) -> None:
+def _draw(found: Found, path: Path) -> None:
   """Writes the figure as `PATH.png` and `PATH.svg`, the same bytes for the same numbers."""
   with matplotlib.rc_context({"svg.hashsalt": path.name, "font.size": 9}):
     figure = Figure(figsize=(6.4, 4), dpi=150, layout="constrained")
@@ -152,7 +153,7 @@ def _draw(found: Found, path: pathlib.Path) -> None:
       file.write(content)
 
 
-def _show(result: dict[str, Any], workdir: pathlib.Path) -> str:
+def _show(result: dict[str, Any], workdir: Path) -> str:
   name = result["measure"]
   notes = "".join(f"\nnote: {note}" for note in result["notes"])
   return (

@@ -1,6 +1,5 @@
 """Answers whether pre-training helps on a task: trains each init at its best learning rate, beside two baselines."""
 
-import pathlib
 import time
 
 import jax
@@ -14,6 +13,7 @@ from discipline_jax.comparison.limits import limits
 from discipline_jax.comparison.schedule import fitted_grid, whole_grid
 from discipline_jax.comparison.trials import check_fields, make_trial
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.baselines import check_kind, fit_baselines
@@ -25,7 +25,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.sharding import mesh_of
 
 
-def compare(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def compare(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table and in sentences that say what the runs show and what they do not.
 
   Each init of `compare.inits` tries each of `compare.rates` with one seed; at the rate that is best on validation it is

@@ -1,7 +1,6 @@
 """Turns the rows of a table into vectors: hidden states of a checkpoint, or of the model of a finished fine-tuning."""
 
 import itertools
-import pathlib
 
 import jax
 from absl import logging
@@ -11,6 +10,7 @@ from discipline_jax import command_line
 from discipline_jax.embedding_sources import Source, check_table, find_source
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
+from discipline_jax.files.places import Path
 from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, local_output, vector_file
 from discipline_jax.models.initialise import INITS
 from discipline_jax.predict import check_files, kept_columns
@@ -24,7 +24,7 @@ from discipline_jax.tasks.unlabelled import each_unlabelled
 from discipline_jax.training.sharding import check_tensor, mesh_of
 
 
-def embed(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def embed(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Writes the vector of each row of `task.path` to a file, in order; memory does not grow with the table.
 
   The table is read twice: all of it is checked, and its lengths are counted, before anything is computed. For

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import tasks
 from discipline_jax.errors import UserError
+from discipline_jax.files.places import Path, place
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.heads import Classifier, Head, TokenClassifier
 from discipline_jax.models.initialise import initial_params
@@ -70,7 +71,7 @@ class Source:
   )
 
 
-def find_source(config: ConfigDict, workdir: pathlib.Path) -> Source:
+def find_source(config: ConfigDict, workdir: Path) -> Source:
   """Returns the model of `model.checkpoint`, or that of the finished fine-tuning in `workdir`.
 
   Args:
@@ -93,11 +94,11 @@ def find_source(config: ConfigDict, workdir: pathlib.Path) -> Source:
       f"no finished fine-tuning in {workdir}, and model.checkpoint is unset; give the --workdir of one, or set"
       " --config.model.checkpoint"
     )
-  run = pathlib.Path(checkpoint).expanduser()
+  run = place(checkpoint)
   return _of_run(run) if (run / _TASK).is_file() else _of_checkpoint(config)
 
 
-def _of_run(workdir: pathlib.Path) -> Source:
+def _of_run(workdir: Path) -> Source:
   """Returns the replica of a run that is best on validation."""
   saved = read_model(workdir)
   is_text = saved.task.alphabet is None

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from discipline_jax import command_line
 from discipline_jax.corpora.prepared import Unprepared
 from discipline_jax.corpora.source import chosen_vocabulary
-from discipline_jax.files.places import place
+from discipline_jax.files.places import Path, place
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.models.tokenizer import make_vocabulary
 from discipline_jax.programs import chips
@@ -24,7 +24,7 @@ from discipline_jax.runs.result import versions
 from discipline_jax.training.sharding import describe_mesh, make_mesh
 
 
-def inspect(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def inspect(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Prints the memory, the operations and the bytes moved of an update on each device, and predicts its time.
 
   Nothing is trained, and no workdir is written.

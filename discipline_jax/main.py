@@ -37,13 +37,6 @@ _MODES = {
   "inspect": _TRAINING,
   "export": "use a machine whose device holds the whole model",
 }
-_IN_BUCKETS = (
-  "finetune",
-  "pretrain",
-  "predict",
-  "export",
-  "inspect",
-)  # modes that take gs:// as --workdir
 
 
 def main(argv: Sequence[str]) -> int:
@@ -74,10 +67,6 @@ def _start(config: ConfigDict, workdir: Path, dry_run: bool) -> None:
   """Runs the mode of a config."""
   if config.mode not in _MODES:
     raise UserError(f"mode = {config.mode!r} is not one of: {', '.join(_MODES)}")
-  if not isinstance(workdir, pathlib.Path) and config.mode not in _IN_BUCKETS:
-    raise UserError(
-      f"mode {config.mode} writes to local folders only, {workdir}; give a local --workdir, and copy it afterwards"
-    )
   # Compiled programs are kept, so that a second start does not compile.
   jax.config.update("jax_compilation_cache_dir", str(place(config.cache_dir) / "xla"))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -1,6 +1,5 @@
 """Searches each init's best optimizer and learning rate on validation, by successive halving."""
 
-import pathlib
 import time
 
 import jax
@@ -10,6 +9,7 @@ from discipline_jax import command_line
 from discipline_jax.comparison.halving import candidate, count_updates, rungs_of, search_init
 from discipline_jax.comparison.trials import check_fields
 from discipline_jax.comparison.winners import show
+from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning
@@ -21,7 +21,7 @@ from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import mesh_of
 
 
-def search(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def search(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table of the winners: for each init the best optimizer and rate.
 
   All candidates of an init are trained for a few updates; one in `search.factor` of them, those that are best on

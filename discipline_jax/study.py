@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import pathlib
 import time
 from collections.abc import Callable, Mapping
 
@@ -14,15 +13,18 @@ from ml_collections import ConfigDict
 from discipline_jax import report
 from discipline_jax.command_line import no_memory
 from discipline_jax.errors import Locked, RunFailed, UserError
-from discipline_jax.files.whole_files import write_json
+from discipline_jax.files.copies import original
+from discipline_jax.files.locks import locked
+from discipline_jax.files.places import Path
+from discipline_jax.files.whole_files import read_json, write_json
 from discipline_jax.finetune import finetune
 from discipline_jax.hosts import fail_alike, meet
 from discipline_jax.pretrain import pretrain
 from discipline_jax.runs import cells, describe
-from discipline_jax.runs.cells import Cell, State, find_state
+from discipline_jax.runs.cells import Cell, State, find_state, finished_result
 from discipline_jax.runs.overview import check_finished, overview
 from discipline_jax.runs.result import envelope
-from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs, read
+from discipline_jax.runs.study_folder import Failures, check_folder, describe_runs
 from discipline_jax.runs.workdir import Workdir
 
 _MODES: dict[str, Callable] = {"pretrain": pretrain, "finetune": finetune}
@@ -30,7 +32,7 @@ _SHOWN = 12  # most sentences on a terminal; the report has all of them
 _PAUSE = 5.0  # seconds between two looks at what another process works on
 
 
-def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -> None:
+def study(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Runs what is missing, pre-training first, and writes a table, `result.json` and a report.
 
   A run that fails leaves a line in `failed.json`, and the others go on; the next start tries it again. Each run owns
@@ -58,12 +60,12 @@ def study(config: ConfigDict, workdir: pathlib.Path, *, dry_run: bool = False) -
     failures.forget(chosen)
   states = _run_all(all_cells, chosen, failures)
   if jax.process_index() == 0:  # it writes what is read here
-    others = {
-      name: find_state(cell, all_cells, {})
-      for name, cell in all_cells.items()
-      if name not in chosen
-    }
-    _show(config, workdir, {name: (states | others)[name] for name in all_cells}, started)
+    with locked(workdir / ".report.lock"):  # of several processes, the last one sees all results
+      results = {
+        name: states[name].result if name in chosen else finished_result(cell)
+        for name, cell in all_cells.items()
+      }
+      _show(config, workdir, {name: one for name, one in results.items() if one}, started)
   meet("the study is shown")
   check_finished(states, workdir)
 
@@ -109,7 +111,7 @@ def _run(cell: Cell) -> State:
   """Runs a cell to its end, or to a failure that is its own; raises Locked if another process works on it."""
   try:
     _MODES[cell.config.mode](cell.config, cell.workdir, is_cell=True)
-    return State("finished", result=read(cell.workdir / "result.json"))
+    return State("finished", result=read_json(cell.workdir / "result.json"))
   except Locked:
     raise
   except (UserError, RunFailed) as error:
@@ -153,24 +155,21 @@ def _note(state: State, name: str, place: str, failures: Failures, *, is_new: bo
   """Prints the line about a cell, and keeps why it failed."""
   if jax.process_index() != 0:
     return
+  note = original(state.note) if state.result is None else describe.outcome(state.result)
   if state.kind == "finished":
     failures.forget([name])
   elif state.kind in ("failed", "broken"):
-    failures.note(name, state.note)
-  note = state.note if state.result is None else describe.outcome(state.result)
+    failures.note(name, note)
   words = {"broken": "failed", "finished": "finished" if is_new else "finished before"}
   print(f"{place} {name}: {words.get(state.kind, state.kind)}, {note}", flush=True)
 
 
-def _show(
-  config: ConfigDict, workdir: pathlib.Path, states: Mapping[str, State], started: float
-) -> None:
+def _show(config: ConfigDict, workdir: Path, results: Mapping[str, dict], started: float) -> None:
   """Writes and shows the results of all finished cells, and the report on them."""
-  results = {name: state.result for name, state in states.items() if state.result is not None}
   if not any(result["mode"] == "finetune" for result in results.values()):
     return
   path = workdir / "result.json"
-  if not path.exists() or read(path)["runs"] != results:
+  if not path.exists() or read_json(path)["runs"] != results:
     # else the time of the start that ran them would be lost
     write_json(path, {**envelope(config, time.perf_counter() - started), "runs": results})
   written = report.write(workdir)

@@ -3,7 +3,6 @@
 As a program it is a study of such runs in a process of its own: python -m tests.fake_runs WORKDIR [K/N]
 """
 
-import pathlib
 import sys
 import time
 
@@ -13,6 +12,8 @@ from ml_collections import ConfigDict
 from discipline_jax import defaults, exit_codes
 from discipline_jax import study as study_module
 from discipline_jax.errors import RunFailed
+from discipline_jax.files.places import Path, make_folder, place
+from discipline_jax.files.whole_files import write_json
 from discipline_jax.runs.workdir import Workdir
 
 PAUSE = 0.15  # seconds that a run of the program takes
@@ -41,8 +42,8 @@ def example() -> ConfigDict:
   return defaults.study({**runs, "pre": pretraining()}, labels={"a": {"table": "3"}})
 
 
-def run(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool, pause: float = 0) -> None:
-  """Fails at a learning rate above 1; else leaves a result, and notes its name in `ended` beside the workdir."""
+def run(config: ConfigDict, workdir: Path, *, is_cell: bool, pause: float = 0) -> None:
+  """Fails at a learning rate above 1; else leaves a result, and a file with its name in `ended` beside the workdir."""
   assert is_cell
   with Workdir(workdir, config) as own:
     if own.result() is not None:
@@ -52,8 +53,8 @@ def run(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool, pause: floa
     if config.train.learning_rate > 1:
       raise RunFailed("the training loss\nis not finite")
     own.write_result(result(config))
-    with (workdir.parent / "ended").open("a") as file:
-      file.write(f"{workdir.name}\n")
+    make_folder(workdir.parent / "ended")
+    write_json(workdir.parent / "ended" / f"{time.monotonic_ns():020}.{workdir.name}", {})
 
 
 def result(config: ConfigDict, **fields) -> dict:
@@ -89,18 +90,19 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(study_module.report, "write", _written)
 
 
-def ended(workdir: pathlib.Path) -> list[str]:
+def ended(workdir: Path) -> list[str]:
   """The names of the runs that ran to their end, in that order."""
   path = workdir / "ended"
-  return path.read_text().split() if path.exists() else []
+  names = sorted(one.name for one in path.iterdir()) if path.exists() else []
+  return [name.partition(".")[2] for name in names if not name.startswith(".")]
 
 
-def _written(folder: pathlib.Path) -> study_module.report.Report:
+def _written(folder: Path) -> study_module.report.Report:
   return study_module.report.Report(folder / "report" / "index.html", ())
 
 
 def _main(workdir: str, shard: str | None = None) -> int:
-  def paused(config: ConfigDict, workdir: pathlib.Path, *, is_cell: bool) -> None:
+  def paused(config: ConfigDict, workdir: Path, *, is_cell: bool) -> None:
     run(config, workdir, is_cell=is_cell, pause=PAUSE)
 
   study_module._MODES = {"finetune": paused, "pretrain": paused}
@@ -108,7 +110,7 @@ def _main(workdir: str, shard: str | None = None) -> int:
   study_module.report.write = _written
   config = example()
   config.study.shard = shard
-  return exit_codes.exit_code(lambda: study_module.study(config, pathlib.Path(workdir)))
+  return exit_codes.exit_code(lambda: study_module.study(config, place(workdir)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import email.parser
 import email.policy
 import hashlib
 import http.server
-import itertools
 import json
 import re
 import threading
@@ -56,7 +55,7 @@ class Storage(http.server.ThreadingHTTPServer):
   def __init__(self):
     super().__init__(("127.0.0.1", 0), Handler)
     self.lock = threading.RLock()
-    self.generations = itertools.count(time.time_ns() // 1000)
+    self.generation = 0
     self.uploads: dict[str, Upload] = {}
     self.reset()
 
@@ -82,9 +81,15 @@ class Storage(http.server.ThreadingHTTPServer):
       "NO_GCE_CHECK": "true",
     }
 
+  def next_generation(self) -> int:
+    """Returns a number that was not there before: the time in microseconds, as that of the storage."""
+    with self.lock:
+      self.generation = max(self.generation + 1, time.time_ns() // 1000)
+      return self.generation
+
   def put(self, bucket: str, name: str, data: bytes) -> Object:
     with self.lock:
-      self.buckets[bucket][name] = Object(data, next(self.generations))
+      self.buckets[bucket][name] = Object(data, self.next_generation())
       return self.buckets[bucket][name]
 
   def names(self, prefix: str = "") -> list[str]:
@@ -257,7 +262,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
       return self._continue(query["upload_id"], body)
     if query["uploadType"] == "resumable":
       name = query.get("name") or json.loads(body)["name"]
-      key = f"upload{next(self.server.generations)}"
+      key = f"upload{self.server.next_generation()}"
       self.server.uploads[key] = Upload(bucket, name, query)
       host = f"http://127.0.0.1:{self.server.server_port}"
       location = f"{host}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"

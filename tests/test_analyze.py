@@ -10,6 +10,8 @@ import pytest
 from discipline_jax import defaults, modes
 from discipline_jax.analyze import MEASURES, analyze
 from discipline_jax.errors import UserError
+from discipline_jax.files import copies
+from discipline_jax.files.places import place
 from discipline_jax.measures import networks
 from tests.finished_runs import write_finished_run
 from tests.testdata import small_files
@@ -122,13 +124,19 @@ def test_scratch_networks_have_weights_of_their_own(model, tmp_path):
   assert float(next(row["value"] for row in rows if row["measure"] == "cka")) < 0.9999
 
 
-def test_gradients_are_those_of_each_mini_batch(model, tmp_path):
-  """The file of gradients is gone at the end, and another order of samples is another gradient."""
-  _, result = run(tmp_path, config(model, "gradients"))
+def test_gradients_are_those_of_each_mini_batch_also_in_a_bucket(model, storage, capsys):
+  """The file of gradients is on the disk meanwhile, and gone at the end."""
+  for _ in range(2):  # the second time it is only shown
+    analyze(config(model, "gradients"), place("gs://bucket/run"))
+    assert "table gs://bucket/run/gradients.csv, figure" in capsys.readouterr().out
+    files = {f"gradients.{ending}" for ending in ("csv", "png", "svg")}
+    files |= {"config.json", "inputs.json", "result.json"}
+    assert {*storage.names()} == {f"run/{name}" for name in files}
+    assert not [*copies.root().rglob("*.bin")]
+  result = json.loads(storage.buckets["bucket"]["run/result.json"].data)
   cosine = next(row for row in result["rows"] if row["measure"] == "cosine")
   assert (cosine["batches"], cosine["pairs"]) == (4, 6)
   assert -1 <= cosine["q0"] <= cosine["mean"] <= cosine["q100"] <= 1
-  assert not (tmp_path / "run" / "gradients.bin").exists()
 
 
 def test_dry_run_writes_nothing(model, tmp_path, capsys):

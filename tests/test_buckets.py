@@ -17,9 +17,9 @@ from discipline_jax.files.places import place
 from discipline_jax.main import main
 from discipline_jax.training.signals import Signals
 from tests.testdata.small_files import write_data, write_model, write_weights
-from tests.whole_runs import CONFIG, finish, one_device, start
+from tests.whole_runs import CONFIG, finish, one_device, start, start_config
 
-STUDY = f"--config={pathlib.Path(__file__).parent / 'testdata' / 'tiny_study.py'}"
+STUDY = pathlib.Path(__file__).parent / "testdata" / "tiny_study.py"
 PRETRAIN = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
 SEVERAL_FILES = ("model/0.safetensors", "model/1.safetensors", "model/task.json", "predictions.npz")
 
@@ -158,6 +158,30 @@ def test_a_pre_training_and_a_fine_tuning_from_it(storage, tmp_path, cache, monk
   np.testing.assert_array_equal(*weights)
 
 
+@pytest.mark.slow
+def test_two_jobs_of_a_study(storage, cache):
+  """Each runs its shard, once; what waits for a pre-training of the other shard is run by the next start."""
+  first, second = (
+    start_config(STUDY, "gs://bucket/s", cache, f"--config.study.shard={shard}")
+    for shard in ("1/2", "2/2")
+  )
+  code, _, stderr = finish(first)
+  assert code == 0, stderr
+  code, _, stderr = finish(second)
+  assert code in (0, 3), stderr
+  code, _, stderr = finish(start_config(STUDY, "gs://bucket/s", cache))
+  assert code == 0, stderr
+  result = json.loads(content(storage, "s/result.json"))
+  assert list(result["runs"]) == ["before", "after", "scratch", "from_last"]
+  assert result["runs"]["from_last"]["model"] == "gs://bucket/s/after"
+  for name, run in result["runs"].items():
+    assert run == json.loads(content(storage, f"s/{name}/result.json"))
+    starts = lines(content(storage, f"s/{name}/starts.jsonl").decode())
+    assert {line["start"] for line in starts} == {0}, "it was run twice"
+    assert f'"../{name}/result.json"' in content(storage, "s/report/index.html").decode()
+  assert not [name for name in storage.names("s/") if name.endswith(("lock", "failed.json"))]
+
+
 def test_data_and_a_checkpoint(storage, tmp_path, cache, capsys):
   """Reads a task's files, an own table, and a model; a file that changed is refused."""
   write_data(tmp_path / "data")
@@ -200,8 +224,7 @@ def test_data_and_a_checkpoint(storage, tmp_path, cache, capsys):
     ([CONFIG, "--workdir=gs://"], "--workdir"),
     ([CONFIG, "--config.cache_dir=gs://nowhere"], "--config.cache_dir"),
     (["--config=dna_h3", "--config.data_dir=gs://nowhere"], "--config.data_dir"),
-    ([STUDY, "--config.data_dir=gs://nowhere"], "--config.data_dir"),
-    ([STUDY, "--workdir=gs://bucket/s"], "gs://bucket/s"),
+    ([f"--config={STUDY}", "--config.data_dir=gs://nowhere"], "--config.data_dir"),
     (["--config=dna_h3", "--config.model.checkpoint=gs://bucket/none"], "gs://bucket/none"),
     ([CONFIG, "--config.mode=predict", "--workdir=gs://bucket/none"], "gs://bucket/none"),
   ],

@@ -98,6 +98,19 @@ def test_a_finished_one_is_shown_and_an_unfinished_one_goes_on(compare, tmp_path
   assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
 
 
+def test_in_a_bucket(compare, storage, capsys):
+  there = "--workdir=gs://bucket/run"
+  assert compare(better_pretrained, there) == (0, RUNS)
+  result = json.loads(storage.buckets["bucket"]["run/result.json"].data)
+  assert result["workdirs"] == {"pretrained": "pretrained_0.01", "scratch": "scratch_0.01"}
+  assert result["candidates"]["pretrained"]["test"]["mean"] == pytest.approx(89, abs=1)
+  assert storage.names("run/.trials/scratch_try_0.001/predictions")
+  shown = capsys.readouterr().out
+  assert compare(better_pretrained, there) == (0, [])
+  assert capsys.readouterr().out == shown[shown.rindex("\ndna_planted") :]
+  assert "are in gs://bucket/run/pretrained_0.01, for" in shown
+
+
 def test_what_it_says(compare, tmp_path, capsys):
   assert compare(better_pretrained)[0] == 0
   out = capsys.readouterr().out

@@ -224,6 +224,16 @@ def test_a_finished_run_predicts_from_its_pooled_vectors(by, finished, tmp_path)
   np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+def test_a_finished_run_in_a_bucket(finished, storage, tmp_path, capsys):
+  for file in finished.rglob("*.*"):
+    storage.put("bucket", f"run/{file.relative_to(finished)}", file.read_bytes())
+  table = table_of(tmp_path, random_rows(5, 30))
+  assert run(table, tmp_path / "x.npz", "--workdir=gs://bucket/run", "--dry-run") == 0
+  assert "of gs://bucket/run" in capsys.readouterr().out
+  found = vectors(table, "gs://bucket/run")
+  np.testing.assert_array_equal(found["vectors"], vectors(table, finished)["vectors"])
+
+
 def test_pairs_of_texts(tmp_path):
   write_data(tmp_path)
   write_model(tmp_path / "model")

@@ -147,6 +147,16 @@ def test_a_finished_search_is_shown_and_a_stopped_one_goes_on(search, tmp_path, 
   assert search(share) == (0, ["scratch_novograd_0.01_8"])
 
 
+def test_in_a_bucket(search, storage):
+  there = "--workdir=gs://bucket/run"
+  assert len(search(share, there)[1]) == 6
+  result = json.loads(storage.buckets["bucket"]["run/result.json"].data)
+  assert result["inits"]["scratch"]["winner"]["workdir"] == "scratch_adam_0.001_8"
+  storage.buckets["bucket"].pop("run/result.json")
+  storage.buckets["bucket"].pop("run/scratch_novograd_0.01_8/result.json")
+  assert search(share, there) == (0, ["scratch_novograd_0.01_8"])
+
+
 @pytest.mark.parametrize(
   ("argument", "expected"),
   [

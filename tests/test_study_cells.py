@@ -9,6 +9,7 @@ import pytest
 from discipline_jax import defaults
 from discipline_jax import study as study_module
 from discipline_jax.errors import RunFailed, Stopped, UserError
+from discipline_jax.files.places import place
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.study import study
 from tests import fake_runs
@@ -203,6 +204,14 @@ class TestFolder:
     assert seen["start"].data_dir == str(tmp_path / "data")
     assert seen["pre"].corpus.path == f"{tmp_path}/data/text"
 
+  def test_places_in_a_bucket(self, storage):
+    config = example()
+    config.data_dir = "gs://bucket/data"
+    config.runs.pre.corpus.path = "{data_dir}/text"
+    found = study_module.cells.plan_cells(config, place("gs://bucket/s"), study_module._MODES)
+    assert found["pre"].config.corpus.path == "gs://bucket/data/text"
+    assert found["b"].config.model.checkpoint == "gs://bucket/s/pre@4"
+
 
 class TestChoice:
   def test_only_takes_the_runs_before_along(self, tmp_path):
@@ -221,6 +230,10 @@ class TestChoice:
     config.study.shard = "2/2"
     study(config, tmp_path)
     assert ended(tmp_path) == ["c", "a", "pre", "d", "b"]
+    assert list(results(tmp_path)) == ["a", "c", "pre", "b", "d"], "with those of the other shard"
+    (tmp_path / "a" / "result.json").write_text("{")
+    study(config, tmp_path)
+    assert list(results(tmp_path)) == ["c", "pre", "b", "d"]
 
   @pytest.mark.parametrize("shard", ["3/2", "0/2", "1", "a/b", "-1/2", "1/0", ""])
   def test_a_wrong_shard(self, shard, tmp_path):

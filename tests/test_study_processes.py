@@ -1,11 +1,17 @@
 """Studies that are killed, and that several processes share; their runs do not train."""
 
+import json
 import os
-import pathlib
 import random
 import time
 
+import pytest
+
 from discipline_jax import study as study_module
+from discipline_jax.errors import RunFailed
+from discipline_jax.files import leases
+from discipline_jax.files.places import Path, place
+from discipline_jax.files.whole_files import read_json
 from discipline_jax.report.collect import collect
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.study import study
@@ -19,7 +25,7 @@ def rows(workdir):
   return collect(workdir).drop(columns=["seconds", "checkpoint"]).to_csv()
 
 
-def start(workdir: pathlib.Path, *arguments: str) -> Process:
+def start(workdir: Path, *arguments: str) -> Process:
   return Process("-m", "tests.fake_runs", str(workdir), *arguments)
 
 
@@ -53,6 +59,41 @@ def test_two_processes_share_a_study(tmp_path):
     assert process.returncode == 0, output
   assert sorted(ended(tmp_path)) == ["a", "b", "c", "d", "pre"]
   assert len(collect(tmp_path)) == 2 * 4 + 1  # validation and test, and the pre-training
+
+
+def test_two_processes_share_a_study_in_a_bucket(storage):
+  both = [start(place("gs://bucket/s")) for _ in range(2)]
+  for process in both:
+    output = process.communicate()
+    assert process.returncode == 0, output
+  assert sorted(ended(place("gs://bucket/s"))) == ["a", "b", "c", "d", "pre"]
+  assert list(json.loads(storage.buckets["bucket"]["s/result.json"].data)["runs"]) == [
+    *"ac",
+    "pre",
+    *"bd",
+  ]
+  assert not [name for name in storage.names() if name.endswith("lock")]
+
+
+def test_failures_and_the_lease_of_a_dead_process_in_a_bucket(storage, monkeypatch, capsys):
+  """One of a process on another machine; the study waits until it was not renewed for a while."""
+  fake_runs.use(monkeypatch)
+  for name, seconds in (("_BEAT", 0.1), ("_DEAD", 1.0), ("_POLL", 0.05)):
+    monkeypatch.setattr(leases, name, seconds)
+  storage.put("bucket", "s/a/.lock", b'{"host": "elsewhere", "pid": 1, "token": "1"}')
+  config = example()
+  config.runs.pre.train.learning_rate = 1e30
+  workdir = place("gs://bucket/s")
+  with pytest.raises(RunFailed, match=r"1 of 5 .*\(pre; gs://bucket/s/failed.json .* 2 of 5 wait"):
+    study(config, workdir)
+  assert ended(workdir) == ["c", "a"]
+  assert "other processes work on a;" in capsys.readouterr().out
+  assert read_json(workdir / "failed.json") == {"pre": "the training loss is not finite"}
+  for name in ("inputs.json", "config.json"):
+    storage.buckets["bucket"].pop(f"s/pre/{name}")
+  study(example(), workdir)
+  assert ended(workdir) == ["c", "a", "pre", "b", "d"]
+  assert "s/failed.json" not in storage.names()
 
 
 def test_a_locked_run_is_passed_over_and_looked_at_again(tmp_path, capsys, monkeypatch):

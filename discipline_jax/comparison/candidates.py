@@ -1,13 +1,14 @@
 """Puts what runs and baselines predicted side by side: the same seeds, and for each seed the same samples."""
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from discipline_jax.comparison.verdict import Candidate
+from discipline_jax.files.copies import fetched
+from discipline_jax.files.places import Path
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline
 from discipline_jax.runs.predictions import FILE
@@ -38,9 +39,9 @@ class Predicted:
 Parts = dict[str, Predicted]
 
 
-def of_run(workdir: pathlib.Path) -> Parts:
+def of_run(workdir: Path) -> Parts:
   """Reads the predictions of a finished fine-tuning."""
-  with np.load(workdir / FILE, allow_pickle=False) as arrays:
+  with np.load(fetched(workdir / FILE), allow_pickle=False) as arrays:
     return {
       part: Predicted(
         *(list(arrays[f"{part}.{name}"]) for name in ("units", "labels", "predicted"))

@@ -1,13 +1,13 @@
 """Searches an init's best optimizer and learning rate by successive halving."""
 
 import math
-import pathlib
 from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
 from discipline_jax.comparison.trials import make_trial, quality, run_trial
 from discipline_jax.errors import RunFailed, UserError
+from discipline_jax.files.places import Path
 
 Choice = tuple[str, float]  # an optimizer and a rate
 
@@ -50,7 +50,7 @@ def count_updates(config: ConfigDict, rungs: list[tuple[int, int]]) -> tuple[int
 
 
 def search_init(
-  config: ConfigDict, init: str, rungs: list[tuple[int, int]], epoch: int, folder: pathlib.Path
+  config: ConfigDict, init: str, rungs: list[tuple[int, int]], epoch: int, folder: Path
 ) -> dict:
   """Returns what each rung of an init gave, best first, and the winner of the last one."""
   choices = [(name, rate) for name in config.search.optimizers for rate in config.search.rates]
@@ -74,7 +74,7 @@ def search_init(
   return {"rungs": told, "winner": told[-1]["runs"][0]}
 
 
-def _row(choice: Choice, place: pathlib.Path, result: Mapping | None) -> dict:
+def _row(choice: Choice, place: Path, result: Mapping | None) -> dict:
   row = {"optimizer": choice[0], "rate": float(choice[1]), "workdir": place.name}
   if result is None:
     return row | {"validation": None, "test": None}

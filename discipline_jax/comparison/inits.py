@@ -1,13 +1,13 @@
 """Trains an init of a comparison: at each learning rate with one seed, and at the best one with all seeds."""
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from discipline_jax.comparison.trials import make_trial, quality, run_trial
+from discipline_jax.files.places import Path
 from discipline_jax.programs.timing import Grid
 
 _TRIALS = ".trials"
@@ -41,7 +41,7 @@ class Trained:
 
 
 def train_init(
-  config: ConfigDict, init: str, grid: Grid, folder: pathlib.Path
+  config: ConfigDict, init: str, grid: Grid, folder: Path
 ) -> tuple[Trained | None, dict[str, float | None]]:
   """Trains an init at each rate with one seed, and at the best rate with all seeds.
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 import time
 
 import jax
@@ -10,6 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import write_json
 from discipline_jax.programs import timing
 from discipline_jax.programs.finetuning import Finetuning
@@ -98,6 +98,6 @@ def _length(grid: Grid) -> str:
   return f"{grid.steps} updates ({epochs:.3g} epoch{'s' if epochs != 1 else ''})"
 
 
-def _write(path: pathlib.Path, parts: dict, minutes: float) -> None:
+def _write(path: Path, parts: dict, minutes: float) -> None:
   content = {name: dataclasses.asdict(one) for name, one in parts.items()}
   write_json(path, content | {"minutes": minutes})

@@ -1,7 +1,6 @@
 """Makes and runs the fine-tunings that a comparison or a search consists of, each in a folder of its own."""
 
 import json
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from ml_collections import ConfigDict
 from discipline_jax import defaults, modes
 from discipline_jax.command_line import one_of
 from discipline_jax.errors import NotFinite, UserError
+from discipline_jax.files.places import Path
 from discipline_jax.finetune import finetune
 
 
@@ -64,7 +64,7 @@ def make_trial(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
   return trial
 
 
-def run_trial(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
+def run_trial(config: ConfigDict, workdir: Path) -> dict | None:
   """Runs a fine-tuning unless it is finished, and says a line about it.
 
   Returns:
@@ -84,7 +84,7 @@ def run_trial(config: ConfigDict, workdir: pathlib.Path) -> dict | None:
   return result
 
 
-def quality(workdir: pathlib.Path, result: Mapping) -> tuple[float, float]:
+def quality(workdir: Path, result: Mapping) -> tuple[float, float]:
   """Returns what a finished fine-tuning is ranked by: its mean score on validation, and at equal scores its loss there.
 
   The higher, the better.

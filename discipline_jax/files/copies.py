@@ -4,10 +4,11 @@ Tokenizers, safetensors, ArrayRecord and MIDI files are read by libraries that k
 once on each machine, and again of what has changed. It has the generation of its object as its time.
 """
 
+import fnmatch
 import os
 import pathlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from etils import epath
@@ -42,15 +43,24 @@ def original(text: str) -> str:
   return text.replace(f"{root()}/", "gs://")
 
 
-def fetched(path: Path) -> pathlib.Path:
-  """Returns the copy of a file or a folder, up to date; a local path itself. What is not there has no copy."""
+def fetched(path: Path, names: Collection[str] = ("*",)) -> pathlib.Path:
+  """Returns the copy of a file or a folder, up to date; a local path itself. What is not there has no copy.
+
+  Args:
+    path: the place.
+    names: patterns of the names of the files that are wanted, in whatever depth.
+  """
   copy = local(path)
-  refresh([copy])
+  refresh([copy], names)
   return copy
 
 
-def refresh(copies: Iterable[pathlib.Path]) -> None:
+def refresh(copies: Iterable[pathlib.Path], names: Collection[str] = ("*",)) -> None:
   """Brings the copies of files and folders up to date; paths that are no copies are left alone.
+
+  Args:
+    copies: the paths.
+    names: see `fetched`.
 
   Raises:
     UserError: the bucket is not there, or may not be read.
@@ -63,7 +73,7 @@ def refresh(copies: Iterable[pathlib.Path]) -> None:
   top = pathlib.Path(os.path.commonpath(wanted))
   try:
     with locked(top.with_name(f".{top.name}.lock")):
-      _refresh(top, wanted)
+      _refresh(top, wanted, names)
   except (FileNotFoundError, PermissionError) as error:
     raise UserError(f"{error.strerror}, {original(str(error.filename))}") from None
 
@@ -85,14 +95,19 @@ def publish(path: Path, last: str) -> None:
     os.utime(copy, ns=(time, time))
 
 
-def _refresh(top: pathlib.Path, wanted: set[pathlib.Path]) -> None:
+def _refresh(top: pathlib.Path, wanted: set[pathlib.Path], names: Collection[str]) -> None:
+  def is_named(copy: pathlib.Path) -> bool:
+    return any(fnmatch.fnmatchcase(copy.name, one) for one in names)
+
   listed = buckets.entries(epath.Path(original(str(top))))
   found = {local(path): (path, entry) for path, entry in listed.items()}
   found = {
-    copy: origin for copy, origin in found.items() if not wanted.isdisjoint([copy, *copy.parents])
+    copy: origin
+    for copy, origin in found.items()
+    if not wanted.isdisjoint([copy, *copy.parents]) and is_named(copy)
   }
   for path in wanted:
-    for old in [path, *path.rglob("*")]:
+    for old in filter(is_named, [path, *path.rglob("*")]):
       if old not in found and old.is_file() and not old.name.startswith("."):
         old.unlink()
   stale = [copy for copy, (_, entry) in found.items() if _stamp(copy) != _expected(entry)]

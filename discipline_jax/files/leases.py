@@ -107,9 +107,12 @@ class Lease:
 
 
 def is_held(path: epath.Path) -> bool:
-  """Returns whether a process seems to hold the object; one that was killed seems so, too, on other machines."""
+  """Returns whether a process seems to hold the object: it wrote it a while ago at most, and is not dead for sure."""
   found = buckets.read(path)
-  return found is not None and not _is_dead_here(found[0])
+  if found is None or _is_dead_here(found[0]):
+    return False
+  # A generation is a time in microseconds. If this machine's clock is wrong, `Lease` still watches the object.
+  return time.time() < found[1] / 1e6 + _DEAD
 
 
 def _owner(text: str) -> dict | None:

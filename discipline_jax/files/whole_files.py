@@ -1,6 +1,7 @@
 """Writes files and folders so that nobody ever sees half of one, even if the process is killed."""
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -68,6 +69,21 @@ def whole_folder(path: Path, last: str) -> Iterator[pathlib.Path]:
     part.replace(path)
   finally:
     shutil.rmtree(part, ignore_errors=True)
+
+
+def read_json(path: Path) -> Any:
+  """Returns the content of a JSON file, also if it is replaced meanwhile.
+
+  Raises:
+    FileNotFoundError: there is no such file.
+    ValueError: it is not UTF-8, or not JSON.
+  """
+  if isinstance(path, pathlib.Path):
+    return json.loads(path.read_text(encoding="utf-8"))
+  found = buckets.read(path)  # `read_text` asks for the size first, and would cut a longer text
+  if found is None:
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+  return json.loads(found[0])
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

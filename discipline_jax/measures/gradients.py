@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from discipline_jax.analysis import gradients
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
+from discipline_jax.files.places import make_folder
 from discipline_jax.measures.found import Found
 from discipline_jax.measures.networks import Network, batches
 from discipline_jax.models.functional import classifier_function
@@ -30,7 +31,7 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
   Args:
     config: see `modes.analyze`.
     networks: one or more.
-    folder: where the gradients of one network at a time are kept.
+    folder: where the gradients of one network at a time are kept; it is made if it does not exist.
 
   Raises:
     UserError: fewer than two mini-batches.
@@ -44,6 +45,7 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
       f"{number} mini-batch of {size} samples in {len(train)} training samples has no pair; lower"
       " --config.train.batch_size"
     )
+  make_folder(folder)  # of a workdir in a bucket, the local one in its place
   rows, drawn = [], {}
   for network in networks:
     path = folder / "gradients.bin"

@@ -1,17 +1,17 @@
 """Writes the report on finished runs: `python -m discipline_jax.report DIR`.
 
-DIR is the workdir of a study, or any folder with runs in it. DIR/report/ gets index.html, runs.csv, comparisons.csv,
-over_tasks.csv, table.md, table.tex and the figures. Exit codes: 0 done; 2 a mistake of the user, told in one line.
+DIR is the workdir of a study, or any folder with runs in it, and may be in a bucket (gs://BUCKET/FOLDER). DIR/report/
+gets index.html, runs.csv, comparisons.csv, over_tasks.csv, table.md, table.tex and the figures. Exit codes: 0 done; 2 a
+mistake of the user, told in one line.
 """
 
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from discipline_jax import report
 from discipline_jax.errors import UserError
 from discipline_jax.exit_codes import exit_code
-from discipline_jax.files.places import has_scheme
+from discipline_jax.files.places import place
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,9 +25,7 @@ def _run(arguments: Sequence[str]) -> None:
     return
   if len(arguments) != 1 or arguments[0].startswith("-"):
     raise UserError("not one folder; give it as python -m discipline_jax.report DIR")
-  if has_scheme(arguments[0]):
-    raise UserError(f"a report is made of local files, {arguments[0]}; copy the folder first")
-  page = report.write(pathlib.Path(arguments[0]).expanduser()).page
+  page = report.write(place(arguments[0])).page
   print(page.with_name("table.md").read_text(encoding="utf-8"))
   print(page)
 

@@ -2,6 +2,7 @@
 
 import pathlib
 
+from discipline_jax.files.copies import original
 from discipline_jax.report.analyses import read_analyses
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.compare import compare
@@ -38,6 +39,7 @@ def make(folder: pathlib.Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
   verdicts, unread = read_verdicts(folder)
   analyses, left_out = read_analyses(folder)
   notes = [*collected.notes, *comparisons.notes, *notes, *unread, *left_out]
+  notes = [original(one) for one in notes]
   content = Content(
     collected, verdicts, comparisons, said, tables, panels, colours, analyses, notes
   )

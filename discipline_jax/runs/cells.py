@@ -1,8 +1,8 @@
 """The cells of a study: its runs, in an order in which each comes after the run whose weights it starts from."""
 
+import contextlib
 import dataclasses
 import fnmatch
-import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
@@ -10,6 +10,8 @@ from ml_collections import ConfigDict
 
 from discipline_jax import tasks
 from discipline_jax.errors import UserError
+from discipline_jax.files.copies import original
+from discipline_jax.files.places import Path
 from discipline_jax.runs.workdir import Workdir
 
 _NAME = re.compile(r"\w[\w-]*")  # a folder, and without a point a flag can name its fields
@@ -29,7 +31,7 @@ class Cell:
 
   name: str
   config: ConfigDict
-  workdir: pathlib.Path
+  workdir: Path
   source: str | None
   problem: str | None
 
@@ -59,7 +61,7 @@ class State:
   result: dict | None = None
 
 
-def plan_cells(config: ConfigDict, workdir: pathlib.Path, modes: Iterable[str]) -> dict[str, Cell]:
+def plan_cells(config: ConfigDict, workdir: Path, modes: Iterable[str]) -> dict[str, Cell]:
   """Returns all cells of a study by name.
 
   Args:
@@ -153,19 +155,28 @@ def find_state(cell: Cell, cells: Mapping[str, Cell], failed: Mapping[str, str])
   return State("stopped", f"step {last_step(cell)}") if is_begun else State("missing")
 
 
+def finished_result(cell: Cell) -> dict | None:
+  """Returns the result of a cell that this process does not run; its input files need not be here, and are not read."""
+  with contextlib.suppress(UserError):
+    return Workdir(cell.workdir, cell.config).peek()
+  return None
+
+
 def last_step(cell: Cell) -> int:
   """Returns the number of updates in a cell's last checkpoint."""
   folders = (cell.workdir / "checkpoints").glob("[0-9]*")
   return max((int(one.name) for one in folders if one.name.isdigit()), default=0)
 
 
-def _fill_in(run: ConfigDict, config: ConfigDict, workdir: pathlib.Path) -> str | None:
+def _fill_in(run: ConfigDict, config: ConfigDict, workdir: Path) -> str | None:
   """Replaces, in the config of a run, what it takes from its study; returns what is missing for that."""
   run.cache_dir = config.cache_dir
   if run.mode == "finetune" and config.data_dir is not None:
     run.data_dir = config.data_dir
   if run.mode == "pretrain" and run.corpus.path is not None:
-    folder = str(tasks.data_directory(config))
+    folder = original(
+      str(tasks.data_directory(config))
+    )  # of a bucket, what is read is copied later
     run.corpus.path = run.corpus.path.replace("{data_dir}", folder)
   name, at, step = (run.model.checkpoint or "").partition("@")
   if name in config.runs:

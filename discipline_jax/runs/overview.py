@@ -1,11 +1,11 @@
 """Says how far a study is: as a table before it runs, and as an error if runs are not finished after it."""
 
-import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from discipline_jax.command_line import format_columns
 from discipline_jax.errors import RunFailed
+from discipline_jax.files.places import Path
 from discipline_jax.runs.cells import KINDS, Cell, State, find_state
 from discipline_jax.runs.time_left import time_left
 
@@ -37,7 +37,7 @@ def overview(
   return f"{format_columns(rows)}\n\n{len(chosen)} runs: {counted}; time left: {left}"
 
 
-def check_finished(states: Mapping[str, State], workdir: pathlib.Path) -> None:
+def check_finished(states: Mapping[str, State], workdir: Path) -> None:
   """Raises RunFailed, with their names, if not all cells of a study are finished.
 
   Args:

@@ -1,27 +1,25 @@
 """The files that a study has beside its runs: `study.json`, which says what they are, and `failed.json`."""
 
-import json
-import pathlib
 from collections.abc import Iterable
-from typing import Any
 
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
 from discipline_jax.files.locks import locked
-from discipline_jax.files.whole_files import write_json
+from discipline_jax.files.places import Path, make_folder
+from discipline_jax.files.whole_files import read_json, write_json
 
 
 class Failures:
   """Why runs of a study failed when they were last tried: `failed.json`, one line by the name of a run."""
 
-  def __init__(self, folder: pathlib.Path):
+  def __init__(self, folder: Path):
     self._path = folder / "failed.json"
 
   def read(self) -> dict[str, str]:
     """Returns the lines by name; raises UserError if the file is not of a study."""
     try:
-      content = read(self._path)
+      content = read_json(self._path)
     except FileNotFoundError:
       return {}
     except ValueError:  # not UTF-8, or not JSON
@@ -48,19 +46,19 @@ class Failures:
       write_json(self._path, lines)
 
 
-def check_folder(workdir: pathlib.Path) -> None:
+def check_folder(workdir: Path) -> None:
   """Raises UserError if the folder is the workdir of a run that is no study."""
   for name in ("config.json", "result.json"):
     path = workdir / name
     try:
-      is_study = not path.exists() or read(path)["mode"] == "study"
+      is_study = not path.exists() or read_json(path)["mode"] == "study"
     except (ValueError, KeyError, TypeError):
       is_study = False
     if not is_study:
       raise UserError(f"not of a study, {path}; give another --workdir")
 
 
-def describe_runs(config: ConfigDict, workdir: pathlib.Path) -> None:
+def describe_runs(config: ConfigDict, workdir: Path) -> None:
   """Writes `study.json`: the mode and the labels of each run, for a report.
 
   Args:
@@ -71,10 +69,5 @@ def describe_runs(config: ConfigDict, workdir: pathlib.Path) -> None:
   runs = {
     name: {"mode": run.mode, "labels": labels.get(name, {})} for name, run in config.runs.items()
   }
-  workdir.mkdir(parents=True, exist_ok=True)
+  make_folder(workdir)
   write_json(workdir / "study.json", {"cells": runs})
-
-
-def read(path: pathlib.Path) -> Any:
-  """Returns the content of a JSON file; raises ValueError if it is none."""
-  return json.loads(path.read_text(encoding="utf-8"))

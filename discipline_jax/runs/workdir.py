@@ -96,16 +96,27 @@ class Workdir:
     Raises:
       UserError: the run began with other input files, or the file is no result of such a run.
     """
-    path = self.path / "result.json"
-    if path.exists():
-      self._check_owner()
+    result = self.peek()
+    if result is not None:
       check_inputs.check_finished(self._config, self.path)
-      return self._read_result(path)
+      return result
     if self.is_claimed():
       check_inputs.check_stopped(self._config, self.path)
     elif not self._stamps:
       self._stamps = inputs.stamps(inputs.find(self._config, {}))
     return None
+
+  def peek(self) -> dict | None:
+    """Returns the result of the finished run, or None; looks at no input files.
+
+    Raises:
+      UserError: the file is no result of such a run.
+    """
+    path = self.path / "result.json"
+    if not path.exists():
+      return None
+    self._check_owner()
+    return self._read_result(path)
 
   def check_inputs(self, directories: Mapping[str, pathlib.Path]) -> None:
     """Compares all input files of a run that goes on, after they were read.

@@ -18,7 +18,7 @@ from discipline_jax.files import buckets, copies, leases, places
 from discipline_jax.files.growing import Growing
 from discipline_jax.files.leases import Lease
 from discipline_jax.files.places import place
-from discipline_jax.files.whole_files import whole_file, whole_folder, write_json
+from discipline_jax.files.whole_files import read_json, whole_file, whole_folder, write_json
 
 
 @pytest.fixture
@@ -125,6 +125,30 @@ def test_copies_follow_their_originals(storage):
   storage.requests.clear()
   copies.fetched(place("gs://bucket/d"))
   assert not [path for _, path in storage.requests if "alt=media" in path], "copied again"
+
+
+def test_some_files_of_a_folder(storage):
+  for name in ("d/a.json", "d/sub/a.json", "d/sub/b.bin"):
+    storage.put("bucket", name, name.encode())
+  copy = copies.fetched(place("gs://bucket/d"), ["*.json"])
+  assert {one.name for one in copy.rglob("a.*")} == {"a.json"}
+  copies.fetched(place("gs://bucket/d/sub"))
+  for name in ("d/a.json", "d/sub/b.bin"):
+    storage.buckets["bucket"].pop(name)
+  copies.fetched(place("gs://bucket/d"), ["*.json"])
+  left = {one.relative_to(copy).as_posix() for one in copy.rglob("[ab].*")}
+  assert left == {"sub/a.json", "sub/b.bin"}, "others may still want b.bin"
+
+
+def test_json_in_a_bucket(storage):
+  path = place("gs://bucket/r/x.json")
+  with pytest.raises(FileNotFoundError):
+    read_json(path)
+  write_json(path, {"a": "ü"})
+  assert read_json(path) == {"a": "ü"}
+  storage.put("bucket", "r/x.json", b"\xff")
+  with pytest.raises(ValueError, match="utf-8"):
+    read_json(path)
 
 
 def test_many_files(storage):
@@ -255,6 +279,8 @@ def test_the_lease_of_a_dead_process_of_another_machine(storage, fast):
   owner = {"host": "elsewhere", "pid": os.getpid(), "token": "1"}
   storage.put("bucket", "r/.lock", json.dumps(owner).encode())
   assert leases.is_held(place("gs://bucket/r/.lock"))
+  time.sleep(leases._DEAD)
+  assert not leases.is_held(place("gs://bucket/r/.lock"))
   began = time.monotonic()
   with contextlib.closing(Lease(place("gs://bucket/r/.lock"), wait=False)):
     assert time.monotonic() > began + leases._DEAD

@@ -17,6 +17,8 @@ import pytest
 from matplotlib import image
 
 from discipline_jax import report
+from discipline_jax.files import copies
+from discipline_jax.files.places import place
 from discipline_jax.report.__main__ import main
 from discipline_jax.report.collect import collect_tree
 from discipline_jax.report.curves import read_all
@@ -210,6 +212,29 @@ def test_the_command(small, tmp_path, capsys):
   (small / "report").write_text("mine")
   assert main(["report", str(small)]) == 2
   assert str(small / "report") in capsys.readouterr().err
+
+
+def test_a_study_in_a_bucket(small, storage, capsys):
+  """Its report is that of a local one, though only the files that it reads are copied."""
+  run_folders.study(small, {"bert": {"table": "3"}, "missing": {}}, missing="no disk")
+  for file in small.rglob("*.*"):
+    storage.put("bucket", f"small/{file.relative_to(small)}", file.read_bytes())
+  storage.put("bucket", "small/bert/checkpoints/7/data", b"many GB")
+  storage.put("bucket", "small/broken/result.json", b"{")
+  (small / "broken").mkdir()
+  (small / "broken" / "result.json").write_text("{")
+  assert main(["report", "gs://bucket/small"]) == 0
+  assert capsys.readouterr().out.splitlines()[-1] == "gs://bucket/small/report/index.html"
+  report.write(small)
+  for file in (small / "report").iterdir():
+    expected = file.read_bytes().replace(str(small).encode(), b"gs://bucket/small")
+    assert storage.buckets["bucket"][f"small/report/{file.name}"].data == expected, file.name
+  page = storage.buckets["bucket"]["small/report/index.html"].data
+  assert b"gs://bucket/small/broken/result.json" in page
+  assert not copies.local(place("gs://bucket/small/bert/checkpoints/7/data")).exists()
+  for nowhere in ("gs://bucket/none", "gs://none/small"):
+    assert main(["report", nowhere]) == 2
+    assert nowhere in capsys.readouterr().err
 
 
 CLICKS = """

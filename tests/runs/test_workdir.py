@@ -97,6 +97,7 @@ class TestInputFiles:
     message = rf"another content than when the run in {tmp_path}/run began \(task.path\), {path};"
     with pytest.raises(UserError, match=message):
       begun[1].result()
+    assert begun[1].peek() == ({"test": 3} if begun[0] == "finished" else None)
     path.write_text(before)  # the first remedy
     assert begun[1].result() == ({"test": 3} if begun[0] == "finished" else None)
     path.write_text("sequence,label\nACGT,0\n")
