@@ -10,7 +10,7 @@ import numpy as np
 from discipline_jax.comparison.verdict import Candidate
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline
-from discipline_jax.runs.predictions import FILE
+from discipline_jax.runs.predictions import FILE, stacked
 
 _PARTS = ("validation", "test")
 
@@ -77,13 +77,13 @@ def candidates(
       name,
       name in networks,
       np.stack(one.units),
-      np.stack(one.labels),
-      np.stack(one.predicted),
+      stacked(one.labels),
+      stacked(one.predicted),
       name in collapsed,
     )
     for name, one in tests.items()
   ]
   for one in found:
-    if not np.array_equal(one.units, found[0].units):
+    if not np.array_equal(one.units, found[0].units) or one.labels.shape != found[0].labels.shape:
       raise AssertionError(f"{one.name} was scored on other test samples than {found[0].name}")
   return found
