@@ -16,7 +16,7 @@ from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
-from discipline_jax.programs.baselines import check_kind, fit_baselines
+from discipline_jax.programs.baselines import fit_baselines
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.programs.timing import MIN_SEEDS, Grid
@@ -85,9 +85,8 @@ def _check(config: ConfigDict) -> None:
 
 
 def _check_parts(plan: Plan) -> None:
-  check_kind(plan.task)
   for name in ("validation", "test"):
-    samples = len(plan.splits[0][name])
+    samples = plan.features.num_sequences(plan.splits[0][name])
     if samples < 2:
       raise UserError(
         f"the {name} part has {samples} sample(s), but a comparison needs at least 2; give more rows, or say with"

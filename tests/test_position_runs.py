@@ -196,27 +196,6 @@ def test_a_run_scores_what_its_predictions_say(kind, tmp_path):
   assert labels.shape[:2] == arrays["test.units"].shape == (2, 3)
 
 
-@pytest.mark.parametrize(
-  ("fields", "word"),
-  [
-    ({"task.kind": "tagging"}, "tagging"),
-    ({"task.kind": "multilabel"}, "multilabel"),
-    ({"task.kind": "classification", "task.long": "windows"}, "task.long"),
-  ],
-)
-def test_a_comparison_without_baselines_is_refused(fields, word, tmp_path, capsys):
-  table = table_of(fields["task.kind"], tmp_path / "train.csv")
-  sizes = {f"model.config.{name}": value for name, value in SIZES.items()}
-  arguments = {"task.path": table, "model.checkpoint": None}
-  arguments |= {"compare.inits": "('scratch',)", "train.batch_size": 8, **sizes, **fields}
-  flags = [f"--config.{name}={value}" for name, value in arguments.items()]
-  with one_device():
-    code = main(["main", "--config=compare", f"--workdir={tmp_path / 'run'}", *flags])
-  assert code == 2
-  assert word in capsys.readouterr().err.splitlines()[-1]
-  assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("kind", ["tagging", "position_regression"])
 def test_hilbert_cnn_answers_for_whole_sequences(kind, tmp_path):
   config = config_of(None, table_of(kind, tmp_path / "train.csv"), **{"task.kind": kind})

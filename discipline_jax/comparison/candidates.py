@@ -11,7 +11,7 @@ from discipline_jax.files.copies import fetched
 from discipline_jax.files.places import Path
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline
-from discipline_jax.runs.predictions import FILE
+from discipline_jax.runs.predictions import FILE, stacked
 
 _PARTS = ("validation", "test")
 
@@ -78,13 +78,13 @@ def candidates(
       name,
       name in networks,
       np.stack(one.units),
-      np.stack(one.labels),
-      np.stack(one.predicted),
+      stacked(one.labels),
+      stacked(one.predicted),
       name in collapsed,
     )
     for name, one in tests.items()
   ]
   for one in found:
-    if not np.array_equal(one.units, found[0].units):
+    if not np.array_equal(one.units, found[0].units) or one.labels.shape != found[0].labels.shape:
       raise AssertionError(f"{one.name} was scored on other test samples than {found[0].name}")
   return found

@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 
 from discipline_jax.command_line import format_columns
-from discipline_jax.metrics import resampled, score
+from discipline_jax.metrics import has_several_labels, is_scored, resampled, score
 from discipline_jax.report.difference import Difference, number
 from discipline_jax.report.statistics import paired_bootstrap, paired_interval
 from discipline_jax.report.verdicts import verdict_of
 
 _RESAMPLES = 1000  # as in a report, which then has the same intervals
 _FEW = 100  # test samples; with fewer, an interval of accuracy is up to 20 points wide
-CONSTANT, LINEAR = "constant", "linear"  # names of the baselines
-_WHAT = {CONSTANT: "one answer for all samples", LINEAR: "the linear model"}
+CONSTANT = "constant"  # name of the baseline that answers the same for all
+_WHAT = {
+  CONSTANT: "one answer for all {items}",
+  "symbol": "one answer for each symbol",
+  "linear": "the linear model",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Candidate:
     name: an init of the network, or one of the baselines.
     is_network: whether it is no baseline.
     units: number of each scored sample [seeds, samples].
-    labels, predicted: true and predicted classes or values [seeds, samples].
+    labels, predicted: true and predicted answers [seeds, samples, ...], see `metrics.score`.
     collapsed: whether it predicts (nearly) the same for all validation samples, with at least one seed.
   """
 
@@ -41,6 +45,23 @@ class Candidate:
   labels: np.ndarray
   predicted: np.ndarray
   collapsed: bool = False
+
+  @property
+  def positions(self) -> list[int] | None:
+    """The number of scored positions of each seed; None if whole samples are scored."""
+    if self.labels.ndim == 2 or has_several_labels(self.labels[0], self.predicted[0]):
+      return None
+    return [int(is_scored(one).sum()) for one in self.labels]
+
+  @property
+  def what(self) -> str:
+    """A few words for a baseline."""
+    return _WHAT[self.name].format(items=self.items)
+
+  @property
+  def items(self) -> str:
+    """What is scored, `samples` or `positions`."""
+    return "samples" if self.positions is None else "positions"
 
   def scores(self, metric: str) -> list[float]:
     """Returns the test score of each seed."""
@@ -75,7 +96,7 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
 
   Args:
     metric: of the scores.
-    candidates: at least one network, and both baselines.
+    candidates: at least one network, and the baselines, `constant` and at least one other among them.
     limits: what else the comparison cannot tell, each to follow `It cannot tell`.
 
   Returns:
@@ -91,7 +112,8 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
   pairs = [(best, other) for other in ranked[1:]]
   if {"pretrained", "scratch"} <= by_name.keys():
     pairs.append((by_name["pretrained"], by_name["scratch"]))
-  pairs += [(networks[0], by_name[name]) for name in (LINEAR, CONSTANT)]
+  simple = [one for one in ranked if not one.is_network]
+  pairs += [(networks[0], one) for one in simple]
   found: dict[tuple[str, str], Difference] = {}
   for first, second in pairs:
     if first is not second and (first.name, second.name) not in found:
@@ -100,12 +122,13 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
   sentences = [_headline(metric, best, ranked[1], means, found[best.name, ranked[1].name])]
   if all_collapsed:
     sentences.append(
-      "Every network predicts (nearly) the same for all validation samples, with a seed at least, so nothing here says"
-      " anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another seed."
+      f"Every network predicts (nearly) the same for all validation {best.items}, with a seed at least, so nothing here"
+      " says anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another seed."
     )
   elif ("pretrained", "scratch") in found:
     sentences.append(_about_pretraining(found["pretrained", "scratch"], by_name, best, ranked[1]))
-  sentences.append(_about_baselines(best, networks[0], found))
+  rival = next(one for one in simple if one.name != CONSTANT)
+  sentences.append(_about_baselines(best, networks[0], rival, found))
   return {
     "best": best.name,
     "best_network": networks[0].name,
@@ -118,8 +141,8 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
 def _headline(
   metric: str, best: Candidate, second: Candidate, means: Mapping[str, float], by: Difference
 ) -> str:
-  seeds, samples = best.labels.shape
-  on = f"{samples} test sample{'s' * (samples > 1)} in each of {seeds} seeds"
+  seeds, samples = best.units.shape
+  on = f"{samples} test sample{'s' * (samples > 1)}{_positions(best)} in each of {seeds} seeds"
   if by.mean == 0:
     return (
       f"{best.name} and {second.name} both have the best test score, {metric} {means[best.name]:.1f}, on {on}"
@@ -129,6 +152,15 @@ def _headline(
     f"Best on test is {best.name} with {metric} {means[best.name]:.1f}, {number(by.mean)} above the next best,"
     f" {second.name}, on {on} ({by.intervals}). {by.meaning}"
   )
+
+
+def _positions(candidate: Candidate) -> str:
+  """Says how many positions are scored, and that those of a sample are drawn together."""
+  if candidate.positions is None:
+    return ""
+  low, high = min(candidate.positions), max(candidate.positions)
+  count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+  return f" ({count} scored positions; samples are drawn anew with all of theirs)"
 
 
 def _about_pretraining(
@@ -152,35 +184,45 @@ def _about_pretraining(
 
 
 def _about_baselines(
-  best: Candidate, network: Candidate, found: Mapping[tuple[str, str], Difference]
+  best: Candidate,
+  network: Candidate,
+  rival: Candidate,
+  found: Mapping[tuple[str, str], Difference],
 ) -> str:
+  """Compares the best network with one answer for all, and with the best one of the other baselines."""
   if not best.is_network:
-    return f"No network is better than {_WHAT[best.name]}, which takes seconds."
+    return f"No network is better than {best.what}, which takes seconds."
   chance = found[network.name, CONSTANT]
+  same = _WHAT[CONSTANT].format(items=network.items)
   if not chance.is_told_apart or chance.mean <= 0:
     return (
-      f"{network.name} is not told apart from one answer for all samples (difference {number(chance.mean)},"
+      f"{network.name} is not told apart from {same} (difference {number(chance.mean)},"
       f" {chance.intervals}): no network has shown that it learnt anything."
     )
-  linear = found[network.name, LINEAR]
-  if not linear.is_told_apart:
+  by = found[network.name, rival.name]
+  if not by.is_told_apart:
     return (
-      f"{network.name} is better than one answer for all samples, but not told apart from the linear model, which takes"
-      f" seconds (difference {number(linear.mean)}, {linear.intervals})."
+      f"{network.name} is better than {same}, but not told apart from {rival.what}, which takes"
+      f" seconds (difference {number(by.mean)}, {by.intervals})."
     )
-  return f"{network.name} is {number(linear.mean)} above the linear model, which takes seconds ({linear.intervals})."
+  return (
+    f"{network.name} is {number(by.mean)} above {rival.what}, which takes seconds ({by.intervals})."
+  )
 
 
 def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
-  seeds, samples = best.labels.shape
+  seeds, samples = best.units.shape
   limits = [
     f"how far other seeds would differ: there are {seeds}",
     "how good the best one is on new samples: it was picked by the same test scores, which flatters it a little",
   ]
   if samples < _FEW:
-    limits.append(f"small differences: {samples} test samples are few")
+    limits.append(
+      f"small differences: {samples} test samples are few"
+      + ("" if best.positions is None else ", however many positions they have")
+    )
   limits += [
-    f"what {one.name} can do: with a seed at least, it predicts (nearly) the same for all validation samples"
+    f"what {one.name} can do: with a seed at least, it predicts (nearly) the same for all validation {one.items}"
     for one in networks
     if one.collapsed
   ]

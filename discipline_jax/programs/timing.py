@@ -91,7 +91,10 @@ def measure_speed(program: Finetuning) -> Speed:
   clock = time.perf_counter()
   program.predictions(params, "validation")
   each = (time.perf_counter() - clock) / scored["validation"]
-  during = scored["validation"] if most == -1 else min(most, scored["validation"])
+  # Windows are timed, and `most` counts sequences.
+  during = scored["validation"]
+  if most != -1:
+    during = len(program.plan.features.of_first(parts["validation"], most))
   return Speed(
     max(0.0, loading - each * scored["validation"]),
     _seconds_per_update(program, state),

@@ -39,11 +39,11 @@ def write_predictions(
   arrays: dict[str, Any] = {"seeds": np.array(seeds, np.int64)}
   for name, replicas in parts.items():
     arrays |= {
-      f"{name}.samples": _stacked([one.samples for one in replicas]).astype(np.int32),
-      f"{name}.outputs": _stacked([one.outputs for one in replicas], 0).astype(np.float32),
+      f"{name}.samples": stacked([one.samples for one in replicas]).astype(np.int32),
+      f"{name}.outputs": stacked([one.outputs for one in replicas], 0).astype(np.float32),
       f"{name}.units": np.stack([one.units for one in replicas]).astype(np.int32),
       **{
-        f"{name}.{what}": _stacked([getattr(one.measured, what) for one in replicas])
+        f"{name}.{what}": stacked([getattr(one.measured, what) for one in replicas])
         for what in ("labels", "predicted")
       },
     }
@@ -51,8 +51,13 @@ def write_predictions(
     np.savez(file, **arrays)  # without compression, which saves little on logits
 
 
-def _stacked(arrays: Sequence[np.ndarray], fill: float | None = None) -> np.ndarray:
-  """Stacks arrays; what some of them lack at the end of an axis is filled, by default as what is not scored."""
+def stacked(arrays: Sequence[np.ndarray], fill: float | None = None) -> np.ndarray:
+  """Stacks arrays, which may be of unlike lengths.
+
+  Args:
+    arrays: of one number of dimensions, those of each replica.
+    fill: what stands where one is shorter; None: -1 or NaN, as where nothing is scored.
+  """
   if fill is None:
     fill = np.nan if np.issubdtype(arrays[0].dtype, np.floating) else -1
   shape = np.max([one.shape for one in arrays], axis=0)

@@ -117,7 +117,6 @@ class Answer(abc.ABC):
     form: how a table writes a label: a `word`; a `list`, which JSON may hold as one; or a list over `positions`, which
       FASTA has behind the sequence.
     of_positions: whether there is an answer for each symbol of a sample.
-    has_baselines: whether the simple baselines of a comparison can give it.
     problem_type: what transformers calls a classifier of rows with this loss; None: by its number of outputs.
   """
 
@@ -125,7 +124,6 @@ class Answer(abc.ABC):
   metrics: ClassVar[tuple[str, ...]]
   form: ClassVar[str] = "word"
   of_positions: ClassVar[bool] = False
-  has_baselines: ClassVar[bool] = False
   problem_type: ClassVar[str | None] = None
   metric: str
   labels: tuple[str, ...]

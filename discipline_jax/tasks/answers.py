@@ -42,7 +42,6 @@ class Class(Answer):
   """
 
   kind = "classification"
-  has_baselines = True
   metrics = CLASS_METRICS
   labels: tuple[str, ...]
   metric: str = CLASS_METRICS[0]

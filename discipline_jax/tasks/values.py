@@ -32,7 +32,6 @@ class Value(Answer):
   """
 
   kind = "regression"
-  has_baselines = True
   metrics = VALUE_METRICS
   labels = ()
   metric: str = VALUE_METRICS[0]

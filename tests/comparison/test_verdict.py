@@ -284,3 +284,70 @@ def test_the_sentence_agrees_with_the_numbers(seed):
   low, high = pairs["pretrained", "scratch"]["by_samples"]
   assert ("helps" in text.replace("Whether pre-training helps", "")) == (low > 0)
   assert ("hurts" in text) == (high < 0)
+
+
+def of_positions(one, number=5):
+  """Each sample has so many scored positions, which are all as it was, and one that is not scored."""
+  labels, predicted = (
+    np.pad(np.repeat(own[..., None], number, axis=2), ((0, 0), (0, 0), (0, 1)), constant_values=-1)
+    for own in (one.labels, one.predicted)
+  )
+  return Candidate(one.name, one.is_network, one.units, labels, predicted, one.collapsed)
+
+
+def test_whole_samples_are_drawn_anew_not_positions():
+  """Equal positions of a sample say nothing that it does not: the intervals are those of samples."""
+  ones = candidate("pretrained", (34, 33, 35), samples=40), candidate("scratch", (30, 29, 28), samples=40)  # fmt: skip
+  whole = difference("accuracy", *ones)
+  assert difference("accuracy", *map(of_positions, ones)) == whole
+  assert whole.by_samples[0] < whole.by_samples[1]
+
+
+def test_positions_are_counted_beside_samples():
+  others = (candidate("scratch", (20, 21, 19), samples=40), linear((26, 27, 28), samples=40))
+  symbol = candidate("symbol", (30, 29, 28), samples=40, is_network=False)
+  everyone = (candidate("pretrained", (39, 38, 40), samples=40), *others, symbol, constant(40))
+  result, text = concluded(*map(of_positions, everyone))
+  assert "on 40 test samples (200 scored positions; samples are drawn anew with all of" in text
+  assert "pretrained is 25.0 above one answer for each symbol, which takes seconds" in text
+  assert any("40 test samples are few, however many positions" in one for one in result["limits"])
+
+
+def test_unequal_positions_of_seeds_and_a_network_that_learnt_nothing():
+  labels = np.full((2, 4, 3), -1)
+  labels[0, :, 0], labels[1, :, :2] = [0, 1, 0, 0], [[0, 1]] * 4
+  units = np.tile(np.arange(4), (2, 1))
+  networks = [
+    Candidate(name, True, units, labels, np.where(labels < 0, -1, 1 - labels), True)
+    for name in ("pretrained", "scratch")
+  ]
+  simple = [
+    Candidate(name, False, units, labels, np.where(labels < 0, -1, 0))
+    for name in ("constant", "symbol", "linear")
+  ]
+  result, text = concluded(*networks, *simple)
+  assert "4 test samples (4 to 8 scored positions" in text
+  assert "No network is better than one answer for all positions" in text
+  assert "(nearly) the same for all validation positions" in text
+  assert sum("for all validation positions" in one for one in result["limits"]) == 2
+
+
+def test_several_labels_are_no_positions():
+  rng = np.random.default_rng(0)
+  labels = np.tile(rng.integers(2, size=(200, 4)), (2, 1, 1))
+  units = np.tile(np.arange(200), (2, 1))
+
+  def of_share(name, share, is_network=True):
+    right = rng.random(labels.shape) < share
+    logits = np.where(right == (labels > 0), 1, -1).astype(np.float32)
+    return Candidate(name, is_network, units, labels, logits)
+
+  _, text = concluded(
+    of_share("pretrained", 0.9),
+    of_share("scratch", 0.6),
+    of_share("linear", 0.7, is_network=False),
+    Candidate("constant", False, units, labels, np.ones(labels.shape, np.float32)),
+    metric="micro_f1",
+  )
+  assert "on 200 test samples in each of 2 seeds" in text
+  assert "above the linear model, which takes seconds" in text

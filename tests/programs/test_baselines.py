@@ -1,63 +1,13 @@
-"""The baselines of a comparison: counts against scikit-learn's, and tasks whose best answer is known."""
+"""The baselines of a comparison, on tasks whose best answer is known."""
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer
 
 from discipline_jax.errors import UserError
 from discipline_jax.metrics import score
-from discipline_jax.programs import baselines
-from discipline_jax.programs.baselines import count_symbols, fit_baselines
+from discipline_jax.programs.baselines import fit_baselines
 from discipline_jax.programs.finetuning_plan import make_plan
-from discipline_jax.tasks.features import CLS, NUM_SPECIAL, PAD, SEP
 from tests.testdata import tiny
-
-
-def encode(texts, alphabet):
-  width = max(map(len, texts)) + 2
-  symbols = np.full((len(texts), width), PAD, np.uint8)
-  for row, text in zip(symbols, texts, strict=True):
-    row[: len(text) + 2] = [CLS, *(NUM_SPECIAL + alphabet.index(letter) for letter in text), SEP]
-  return symbols
-
-
-def test_counts_by_hand():
-  counts = count_symbols(encode(["ABA"], "AB"), NUM_SPECIAL + 2).toarray()[0]
-  # A, B; AA, AB, BA, BB; AAA, AAB, ABA, ...; four in a row do not occur.
-  assert counts[:6].tolist() == [2, 1, 0, 1, 1, 0]
-  assert counts[6:14].tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
-  assert counts[14:].tolist() == [0] * 16
-
-
-def test_counts_are_those_of_scikit_learn(monkeypatch):
-  """Every column of its vectorizer is one of ours; also over several blocks of rows."""
-  monkeypatch.setattr(baselines, "_ROWS", 7)
-  rng = np.random.default_rng(0)
-  texts = ["".join(rng.choice(list("ACGT"), rng.integers(1, 30))) for _ in range(20)]
-  ours = count_symbols(encode(texts, "ACGT"), NUM_SPECIAL + 4).toarray()
-  vectorizer = CountVectorizer(analyzer="char", ngram_range=(1, 4), lowercase=False)
-  theirs = vectorizer.fit_transform(texts).toarray()
-  start = {1: 0, 2: 4, 3: 20, 4: 84}
-  for gram, column in vectorizer.vocabulary_.items():
-    place = start[len(gram)] + sum(
-      "ACGT".index(letter) * 4**i for i, letter in enumerate(reversed(gram))
-    )
-    np.testing.assert_array_equal(ours[:, place], theirs[:, column])
-  assert ours.sum() == theirs.sum()
-
-
-def test_large_alphabets_share_columns(monkeypatch):
-  monkeypatch.setattr(baselines, "_COLUMNS", 1 << 8)
-  monkeypatch.setattr(baselines, "_SHIFT", np.uint64(64 - 8))
-  rng = np.random.default_rng(0)
-  symbols = rng.integers(NUM_SPECIAL, NUM_SPECIAL + 200, size=(30, 50)).astype(np.uint8)
-  counts = count_symbols(symbols, NUM_SPECIAL + 200)
-  assert counts.shape == (30, 200 + 3 * 256)
-  assert counts.sum() == 30 * (50 + 49 + 48 + 47)
-  in_pairs = counts[:, 200:456].toarray().sum(0)
-  assert (in_pairs > 0).mean() > 0.9  # 1,470 pairs are spread over the columns
-  same = count_symbols(symbols[::-1].copy(), NUM_SPECIAL + 200)
-  np.testing.assert_array_equal(same.toarray(), counts.toarray()[::-1])
 
 
 def config(path, **task):
@@ -119,3 +69,86 @@ def test_one_class_in_training(tmp_path):
   one_class = config(write(tmp_path / "mine.csv", rows), train_fraction=0.05)
   with pytest.raises(UserError, match="one class only, a"):
     fit_baselines(make_plan(one_class))
+
+
+def test_several_labels(tmp_path):
+  """The labels are A and T if AC and TT occur; c is in every row, so that it alone is the best constant answer."""
+  rng = np.random.default_rng(0)
+  rows = [(one, "a;" * ("AC" in one) + "t;" * ("TTT" in one) + "c") for one in sequences(600, rng)]
+  plan = make_plan(config(write(tmp_path / "mine.csv", rows), kind="multilabel"))
+  assert plan.task.answer.labels == ("a", "c", "t")
+  for simple, linear in zip(*fit_baselines(plan).values(), strict=True):
+    assert linear.predicted["test"].shape == (30, 3)
+    assert score("micro_f1", linear.labels["test"], linear.predicted["test"]) > 90
+    assert (linear.predicted["test"][:, 1] > 3).all()
+    best = {}
+    truth = plan.features.targets["labels"]
+    for names in ("c", "a;c", "a;c;t"):
+      guess = np.array([1.0 if one in names else -1.0 for one in plan.task.answer.labels])
+      best[names] = score("micro_f1", truth, np.tile(guess, (len(truth), 1)))
+    assert simple.setting == f"always {max(best, key=best.get)}"
+    assert ((simple.predicted["test"] > 0).sum(1) == len(max(best, key=best.get).split(";"))).all()
+
+
+@pytest.mark.parametrize(("metric", "always"), [("macro_f1", "a;b"), ("average_precision", "none")])
+def test_one_set_of_labels_for_all_by_metric(metric, always, tmp_path):
+  rng = np.random.default_rng(0)
+  rows = [(one, ("a", "b", ";")[i % 3]) for i, one in enumerate(sequences(60, rng))]
+  path = write(tmp_path / "mine.csv", rows)
+  plan = make_plan(config(path, kind="multilabel", metric=metric))
+  assert {one.setting for one in fit_baselines(plan)["constant"]} == {f"always {always}"}
+
+
+def test_pairs(tmp_path):
+  """Whether the first sequence has more As than the second one is linear in counts side by side, not in sums."""
+  rng = np.random.default_rng(0)
+  pairs = list(zip(sequences(600, rng), sequences(600, rng), strict=True))
+  rows = "".join(f"{a},{b},{'ny'[a.count('A') > b.count('A')]}\n" for a, b in pairs)
+  (tmp_path / "mine.csv").write_text("first,second,label\n" + rows)
+  plan = make_plan(config(tmp_path / "mine.csv", sequence_column="first,second"))
+  for linear in fit_baselines(plan)["linear"]:
+    assert score("accuracy", linear.labels["test"], linear.predicted["test"]) > 85
+
+
+def test_windows_are_read_as_whole_sequences(tmp_path):
+  """The same baselines as of a model that can read the whole: units are sequences, no symbol is counted twice."""
+  rng = np.random.default_rng(0)
+  rows = [("".join(rng.choice(list("ACGT"), 4 + i % 40)), i % 7 + i % 3) for i in range(80)]
+  path = write(tmp_path / "mine.csv", rows)
+  whole = fit_baselines(make_plan(config(path, kind="regression")))
+  cut = config(path, kind="regression", max_length=12, long="windows")
+  windows = fit_baselines(make_plan(cut))
+  for name in whole:
+    for one, other in zip(whole[name], windows[name], strict=True):
+      assert one.setting == other.setting
+      np.testing.assert_array_equal(one.units["test"], other.units["test"])
+      np.testing.assert_array_equal(one.labels["test"], other.labels["test"])
+      np.testing.assert_allclose(one.predicted["test"], other.predicted["test"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tagging", "position_regression"])
+def test_positions(kind, tmp_path):
+  """In windows and without they are the same; what is masked is not scored."""
+  rng = np.random.default_rng(0)
+  tags = {"A": "h", "C": "h", "G": "s", "T": "x"}
+  values = {"A": "1", "C": "2", "G": "-3", "T": "nan"}
+  rows = [
+    (one, "".join(tags[x] for x in one) if kind == "tagging" else " ".join(values[x] for x in one))
+    for one in ("".join(rng.choice(list("ACGT"), 4 + i % 40)) for i in range(40))
+  ]
+  path = write(tmp_path / "mine.csv", rows)
+  fields = {"kind": kind, "ignore_label": "x" if kind == "tagging" else None}
+  whole = fit_baselines(make_plan(config(path, **fields)))
+  windows = fit_baselines(make_plan(config(path, **fields, max_length=12, long="windows")))
+  assert list(whole) == ["constant", "symbol", "linear"]
+  for one, other in zip(whole["symbol"], windows["symbol"], strict=True):
+    np.testing.assert_array_equal(one.units["test"], other.units["test"])
+    np.testing.assert_array_equal(one.labels["test"], other.labels["test"])
+    np.testing.assert_allclose(one.predicted["test"], other.predicted["test"], rtol=1e-6)
+    np.testing.assert_allclose(one.predicted["test"], one.labels["test"], rtol=1e-6)
+    for unit, own in zip(one.units["test"], one.labels["test"], strict=True):
+      sequence = rows[unit][0]
+      is_scored = own == own if kind == "position_regression" else own >= 0
+      assert is_scored.tolist() == [
+        i < len(sequence) and sequence[i] != "T" for i in range(len(own))
+      ]
