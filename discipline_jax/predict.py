@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -58,13 +59,15 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     dry_run: only say what would run.
 
   Raises:
-    UserError: no finished run, or a table that its task cannot read, with file and line.
+    UserError: no finished run, a table that its task cannot read, with file and line, or an output that would replace
+      another file.
   """
   saved = _with_long(read_model(workdir), config)
   # An alphabet's inputs need no rows but the trained ones.
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = check_files(config, "predict", (".csv",))
+  check_replaced(output, "predict", _is_own)
   has_symbols = tasks.takes(saved.task.name, "symbols")
   replicas = _replicas(saved, config)
   own_columns, lines_of = _form(saved.task.answer, config)
@@ -204,6 +207,29 @@ def check_files(
       f"{mode}.output = {output!r} is task.path itself, which it would replace; set --config.{mode}.output"
     )
   return fetched(place(source)), path
+
+
+def check_replaced(output: Path, mode: str, is_own: Callable[[Any], bool]) -> None:
+  """Raises UserError if the file to write exists, and the mode has not written it before.
+
+  Args:
+    output: the file to write.
+    mode: the block of the config that names it.
+    is_own: says whether the mode wrote a file, or nobody did and it is empty.
+  """
+  if output.exists() and not is_own(output):
+    raise UserError(
+      f"mode {mode} did not write the file that is there, and would replace it, {output}; move it away, or set"
+      f" --config.{mode}.output to another file"
+    )
+
+
+def _is_own(path: Path) -> bool:
+  """Returns whether a file begins as those of predictions do, or is empty."""
+  with path.open("rb") as file:
+    head = file.read(1 << 16).decode("utf-8", "replace")
+  columns = next(csv.reader(head.splitlines()[:1]), [])
+  return not head or (columns[:1] == ["line"] and "prediction" in columns)
 
 
 def _outputs(

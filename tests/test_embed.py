@@ -327,11 +327,40 @@ def test_a_mistake_is_one_line(arguments, named, checkpoint, tmp_path, capsys, m
 def test_a_wrong_table_is_one_line(content, place, checkpoint, tmp_path, capsys):
   table = tmp_path / "table.csv"
   table.write_text(content)
-  (tmp_path / "out.npz").write_text("before")
+  np.savez(tmp_path / "out.npz", line=[2], vectors=[[0.5]])
+  before = (tmp_path / "out.npz").read_bytes()
   assert run(table, tmp_path / "out.npz", f"--config.model.checkpoint={checkpoint}") == 2
   assert f"{table}{place}" in capsys.readouterr().err.splitlines()[-1]
   assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "table.csv"]
-  assert (tmp_path / "out.npz").read_text() == "before"
+  assert (tmp_path / "out.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.parquet"])
+@pytest.mark.parametrize("is_readable", [False, True])
+def test_another_file_is_not_replaced(is_readable, name, checkpoint, tmp_path, capsys):
+  table, output, content = (
+    table_of(tmp_path, ["ACD"]),
+    tmp_path / name,
+    {"line": [1], "vector": [2]},
+  )
+  if name == "out.parquet":
+    pyarrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+  if not is_readable:
+    output.write_text("line,vectors\n")
+  elif name == "out.npz":
+    np.savez(output, **content)
+  else:
+    parquet.write_table(pyarrow.table(content), output)
+  before = output.read_bytes()
+  given = f"--config.model.checkpoint={checkpoint}"
+  assert run(table, output, given, "--dry-run") == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert "mode embed did not write the file that is there" in error
+  assert f"{output}; move it away, or set --config.embed.output" in error
+  assert output.read_bytes() == before
+  output.write_bytes(b"")
+  for _ in range(2):  # an empty file and its own are replaced
+    assert run(table, output, given) == 0
 
 
 def test_two_models_are_refused(finished, checkpoint, tmp_path, capsys):
