@@ -105,7 +105,7 @@ def _check(config: ConfigDict) -> None:
       "token_map.kind": ("auto", *KINDS),
     },
   )
-  if config.task.long != "cut":
+  if config.task.long not in (None, "cut"):
     raise UserError(
       f"task.long = {config.task.long!r}, but mode embed cuts long sequences at the end; set --config.task.long=cut"
     )

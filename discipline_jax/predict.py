@@ -105,18 +105,19 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
 
 
 def _with_long(saved: Saved, config: ConfigDict) -> Saved:
-  """Returns the run, which reads long sequences in windows if it was trained so or the config says so."""
+  """Returns the run, which reads long sequences as the config says, else as it was trained."""
   task, long, stride = saved.task, config.task.long, config.task.stride
   if not tasks.takes(task.name, "long"):
-    if (long, stride) != ("cut", None):
+    if long == "windows" or stride is not None:
       raise UserError(
         f"a run of task {task.name} does not take task.long = {long!r} or task.stride = {stride}; set"
         " --config.task.long=cut --config.task.stride=None"
       )
     return saved
-  if task.windows:
+  if long is None and task.windows:
     long = "windows"
-    stride = task.stride if stride is None else stride
+  if long == "windows" and stride is None:
+    stride = task.stride
   return dataclasses.replace(saved, task=tasks.with_windows(task, long, stride))
 
 
