@@ -268,6 +268,29 @@ def test_texts_have_the_vectors_of_pytorch(golden, shared, tmp_path):
   np.testing.assert_allclose(found["vectors"], golden["minilm.text"], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_unknown_tokens_of_texts_are_counted(columns, tmp_path, caplog, capsys):
+  """The model knows letters; other words are one unknown token, and so is a mark that it does not know."""
+  write_model(tmp_path / "model")
+  names = ("sequence", "second")[:columns]
+  given = (f"--config.model.checkpoint={tmp_path / 'model'}", "--config.model.init=scratch")
+  given += (f"--config.task.sequence_column={','.join(names)}", "--config.task.symbols=text")
+  table = tmp_path / "table.jsonl"
+
+  def dry_run(rows):
+    table.write_text("".join(json.dumps(dict.fromkeys(names, row)) + "\n" for row in rows))
+    return run(table, tmp_path / "out.npz", *given, "--dry-run")
+
+  assert dry_run(["a b", "A, Hello b", "b ééé? a"]) == 0
+  (line,) = [one for one in caplog.messages if "vocabulary" in one]
+  assert line.startswith(
+    f"{3 * columns} of {10 * columns} tokens are not in the model's vocabulary (Hello ééé ?), first at {table}:2;"
+  )
+  assert dry_run(["a", "Hello there"]) == 2
+  told = f"error: {2 * columns} of {3 * columns} tokens are not in the model's vocabulary (Hello"
+  assert capsys.readouterr().err.splitlines()[-1].startswith(told)
+
+
 @pytest.mark.parametrize("symbols", ["characters", "words"])
 def test_texts_are_not_taken_for_symbols(symbols, golden, shared, tmp_path, capsys):
   model = shared / "models" / "minilm-l6-uncased"
