@@ -15,6 +15,13 @@ from discipline_jax import defaults, modes
 from discipline_jax.errors import UserError
 from discipline_jax.files import buckets, places
 
+# What reads the values of a field, and what they are.
+_PARSERS: dict[type, tuple[flags.ArgumentParser, str]] = {
+  int: (flags.IntegerParser(), "an integer"),
+  float: (flags.FloatParser(), "a number"),
+  bool: (flags.BooleanParser(), "True or False"),
+}
+
 
 def no_memory(error: Exception) -> str | None:
   """Returns the line about an error of JAX that says that the device has not enough memory; None for any other."""
@@ -43,7 +50,7 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
   try:
     rest = flag_values(argv)
   except Exception as error:  # a config file is a program, and can fail in any way
-    _explain_unknown_field(argv)
+    _explain_field(argv)
     raise UserError(_reason(error)) from None
   if len(rest) > 1:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
@@ -158,8 +165,8 @@ def _define_flags(argv: Sequence[str]) -> flags.FlagValues:
   return flag_values
 
 
-def _explain_unknown_field(argv: Sequence[str]) -> None:
-  """Raises UserError if an override names a field that the config does not have."""
+def _explain_field(argv: Sequence[str]) -> None:
+  """Raises UserError if an override names a field that the config does not have, or gives it another kind of value."""
   alone = [argument for argument in argv if not argument.startswith("--config.")]
   flag_values = _define_flags(alone)
   try:
@@ -168,8 +175,21 @@ def _explain_unknown_field(argv: Sequence[str]) -> None:
     return
   for argument in argv:
     if argument.startswith("--config."):
-      name = argument.partition("=")[0].removeprefix("--config.")
+      name, equals, text = argument.removeprefix("--config.").partition("=")
       _check_field(flag_values.config, name)
+      if equals:
+        _check_kind(flag_values.config, name, text)
+
+
+def _check_kind(config: ConfigDict, name: str, text: str) -> None:
+  """Raises UserError if a text is no value of the field of this dotted name."""
+  block, _, field = name.rpartition(".")
+  parser, what = _PARSERS.get(_field(config, block).get_type(field), (None, ""))
+  try:
+    if parser is not None:
+      parser.parse(text)
+  except ValueError:
+    raise UserError(f"{name} = {text!r} is not {what}; set --config.{name} to one") from None
 
 
 def config_names() -> list[str]:
@@ -232,7 +252,7 @@ def one_of(config: ConfigDict, choices: dict[str, Iterable[str]]) -> None:
 
 
 def _field(config: ConfigDict, name: str):
-  for part in name.split("."):
+  for part in filter(None, name.split(".")):
     config = config[part]
   return config
 

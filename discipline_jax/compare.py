@@ -66,7 +66,7 @@ def compare(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     page = workdir / "report" / "index.html"
     if not page.exists():  # it shows the result, so that it comes behind it
       report.write(workdir)
-    print(verdict.show(result))
+    print(verdict.show(result, config.to_dict()))
     best = result["best_network"]
     place = workdir / result["workdirs"][best]
     print(f"\nThe models of {best} are in {place}, for --config.mode=predict and export.")

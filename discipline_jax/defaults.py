@@ -35,7 +35,9 @@ def finetune() -> ConfigDict:
         # prediction take the mean of the outputs for both)
         "reverse_complement": "off",
         "max_length": placeholder(int),  # tokens, [CLS] and [SEP] counted; unset: the task's own
-        "long": "cut",  # sequences over max_length: cut (at the end) | windows (overlapping; see docs/own_data.md)
+        # Sequences over max_length: cut (at the end) | windows (overlapping; see docs/own_data.md); unset: cut, and in
+        # prediction as the run was trained.
+        "long": placeholder(str),
         "stride": placeholder(int),  # symbols from a window to the next; unset: half a window
         # The next fields are for the task `custom`, a table of one's own.
         "path": placeholder(str),  # .csv .tsv .jsonl .fasta, .gz .xz; {split}: a file a part

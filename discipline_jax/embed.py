@@ -11,9 +11,16 @@ from discipline_jax.embedding_sources import Source, check_table, find_source
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
 from discipline_jax.files.places import Path
-from discipline_jax.files.vector_files import OWN, SUFFIXES, Form, local_output, vector_file
+from discipline_jax.files.vector_files import (
+  OWN,
+  SUFFIXES,
+  Form,
+  is_vector_file,
+  local_output,
+  vector_file,
+)
 from discipline_jax.models.initialise import INITS
-from discipline_jax.predict import check_files, kept_columns
+from discipline_jax.predict import check_files, check_replaced, kept_columns
 from discipline_jax.programs.embedding import POOLINGS, Embedding
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.runs.inputs import stamps
@@ -42,6 +49,7 @@ def embed(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   _check(config)
   path, output = check_files(config, "embed", SUFFIXES)
   output = local_output(output)
+  check_replaced(output, "embed", is_vector_file)
   columns = kept_columns(config, "embed", OWN)
   mesh = mesh_of(config)
   source = find_source(config, workdir)
@@ -97,7 +105,7 @@ def _check(config: ConfigDict) -> None:
       "token_map.kind": ("auto", *KINDS),
     },
   )
-  if config.task.long != "cut":
+  if config.task.long not in (None, "cut"):
     raise UserError(
       f"task.long = {config.task.long!r}, but mode embed cuts long sequences at the end; set --config.task.long=cut"
     )

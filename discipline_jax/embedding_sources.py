@@ -37,6 +37,21 @@ _REMEDIES = {
 }
 _OF_SENTENCES = ".,;:!?()\"'\u201c\u201d\u2019"  # what stands at words without a blank
 _IS_TEXT = f"if the rows are texts, set --config.task.symbols={TEXT}"
+# What is wrong with what a model does not know, and what helps: with symbols that a run or a checkpoint does not have,
+# and with pieces of texts.
+_UNSEEN = (
+  "symbols do not occur in training",
+  "check that sequences are written as they were for training, and task.sequence_column",
+)
+_NO_TOKENS = (
+  "symbols are no tokens of the model",
+  "check that sequences are written as the model has them, and task.symbols, task.case, task.sequence_column;"
+  f" {_IS_TEXT}",
+)
+_UNKNOWN_TOKENS = (
+  "tokens are not in the model's vocabulary",
+  "check that the texts are of the language and the script of the model, and task.sequence_column",
+)
 # How inputs are made, the function that reads the weights, and the symbols that training saw.
 _OfRun = tuple[Inputs, Callable[[], dict], Collection[str]]
 
@@ -53,8 +68,8 @@ class Source:
     inputs: how the rows of the table become inputs of the model.
     network: the encoder.
     known: the symbols that training saw; empty if that is not known.
-    what_is_unknown: what a warning says of symbols that the model does not know, such as "are no tokens of the model".
-    remedy: what to do about such symbols.
+    what_is_unknown: what a warning says of what the model does not know, such as "are no tokens of the model".
+    remedy: what to do about it.
   """
 
   name: str
@@ -63,12 +78,9 @@ class Source:
   pairs: bool
   inputs: Inputs
   network: Network
-  known: Collection[str] = ()
-  what_is_unknown: str = "are no tokens of the model"
-  remedy: str = (
-    "check that sequences are written as the model has them, and task.symbols, task.case, task.sequence_column;"
-    f" {_IS_TEXT}"
-  )
+  known: Collection[str]
+  what_is_unknown: str
+  remedy: str
 
 
 def find_source(config: ConfigDict, workdir: Path) -> Source:
@@ -123,8 +135,7 @@ def _of_run(workdir: Path) -> Source:
     inputs,
     Network(model.config, saved.task.answer.head, model.dtype, params),
     known,
-    "do not occur in training",
-    "check that sequences are written as they were for training, and task.sequence_column",
+    *(_UNKNOWN_TOKENS if is_text else _UNSEEN),
   )
 
 
@@ -211,6 +222,8 @@ def _of_checkpoint(config: ConfigDict) -> Source:
     if task.alphabet is None
     else _symbols_of_checkpoint(model, task.alphabet, rows, max_length),
     Network(model.config, head, model.dtype, read),
+    (),
+    *(_UNKNOWN_TOKENS if task.alphabet is None else _NO_TOKENS),
   )
 
 
@@ -267,9 +280,10 @@ def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
     )
   if found.first_unknown is None:
     return
-  total, number = found.symbols.total(), found.unknown.total()
+  total, number = found.num_symbols, found.unknown.total()
   shown = " ".join(one for one, _ in found.unknown.most_common(10))[:60]
-  if not source.known and _are_words_of_texts(found, source):
+  is_of_symbols = source.inputs.is_known is not None
+  if is_of_symbols and not source.known and _are_words_of_texts(found, source):
     raise UserError(
       f"{number} of {total} words are no tokens of the model ({shown}), many only for the punctuation at them,"
       f" {found.first_unknown}; {_IS_TEXT}, else write blanks around the punctuation"
@@ -279,7 +293,7 @@ def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
     found.unknown, total, found.first_unknown, source.known, remedies, source.what_is_unknown
   )
   logging.warning(
-    "%d of %d symbols %s (%s), first at %s; they are read as the unknown token; %s",
+    "%d of %d %s (%s), first at %s; they are read as the unknown token; %s",
     number,
     total,
     source.what_is_unknown,

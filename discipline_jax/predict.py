@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -58,13 +59,15 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     dry_run: only say what would run.
 
   Raises:
-    UserError: no finished run, or a table that its task cannot read, with file and line.
+    UserError: no finished run, a table that its task cannot read, with file and line, or an output that would replace
+      another file.
   """
   saved = _with_long(read_model(workdir), config)
   # An alphabet's inputs need no rows but the trained ones.
   check_model(saved, workdir, weights=saved.task.alphabet is None)
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = check_files(config, "predict", (".csv",))
+  check_replaced(output, "predict", _is_own)
   has_symbols = tasks.takes(saved.task.name, "symbols")
   replicas = _replicas(saved, config)
   own_columns, lines_of = _form(saved.task.answer, config)
@@ -102,18 +105,19 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
 
 
 def _with_long(saved: Saved, config: ConfigDict) -> Saved:
-  """Returns the run, which reads long sequences in windows if it was trained so or the config says so."""
+  """Returns the run, which reads long sequences as the config says, else as it was trained."""
   task, long, stride = saved.task, config.task.long, config.task.stride
   if not tasks.takes(task.name, "long"):
-    if (long, stride) != ("cut", None):
+    if long == "windows" or stride is not None:
       raise UserError(
         f"a run of task {task.name} does not take task.long = {long!r} or task.stride = {stride}; set"
         " --config.task.long=cut --config.task.stride=None"
       )
     return saved
-  if task.windows:
+  if long is None and task.windows:
     long = "windows"
-    stride = task.stride if stride is None else stride
+  if long == "windows" and stride is None:
+    stride = task.stride
   return dataclasses.replace(saved, task=tasks.with_windows(task, long, stride))
 
 
@@ -204,6 +208,29 @@ def check_files(
       f"{mode}.output = {output!r} is task.path itself, which it would replace; set --config.{mode}.output"
     )
   return fetched(place(source)), path
+
+
+def check_replaced(output: Path, mode: str, is_own: Callable[[Any], bool]) -> None:
+  """Raises UserError if the file to write exists, and the mode has not written it before.
+
+  Args:
+    output: the file to write.
+    mode: the block of the config that names it.
+    is_own: says whether the mode wrote a file, or nobody did and it is empty.
+  """
+  if output.exists() and not is_own(output):
+    raise UserError(
+      f"mode {mode} did not write the file that is there, and would replace it, {output}; move it away, or set"
+      f" --config.{mode}.output to another file"
+    )
+
+
+def _is_own(path: Path) -> bool:
+  """Returns whether a file begins as those of predictions do, or is empty."""
+  with path.open("rb") as file:
+    head = file.read(1 << 16).decode("utf-8", "replace")
+  columns = next(csv.reader(head.splitlines()[:1]), [])
+  return not head or (columns[:1] == ["line"] and "prediction" in columns)
 
 
 def _outputs(

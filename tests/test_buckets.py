@@ -98,6 +98,20 @@ def test_killed_finished_and_used(fail_every, storage, uninterrupted, tmp_path, 
   assert "finished before" in capsys.readouterr().err
 
 
+def test_another_file_is_not_replaced(storage, uninterrupted, tmp_path, cache, capsys):
+  (tmp_path / "new.csv").write_text("sequence\nACGTACGTTG\n")
+  arguments = [CONFIG, cache, "--config.mode=predict", f"--workdir={uninterrupted[0]}", "--dry-run"]
+  tables = [
+    f"--config.task.path={tmp_path / 'new.csv'}",
+    "--config.predict.output=gs://bucket/out.csv",
+  ]
+  for line, code in ((b"line,note\n", 2), (b"line,prediction,p_0,p_1\n", 0)):
+    storage.put("bucket", "out.csv", line)
+    assert main(["main", *arguments, *tables]) == code
+    assert ("would replace it, gs://bucket/out.csv;" in capsys.readouterr().err) == (code == 2)
+    assert content(storage, "out.csv") == line
+
+
 @pytest.mark.slow
 def test_storage_that_is_gone_for_20_seconds(storage, uninterrupted, cache):
   process = start("gs://bucket/r", cache)

@@ -278,6 +278,29 @@ def test_texts_have_the_vectors_of_pytorch(golden, shared, tmp_path):
   np.testing.assert_allclose(found["vectors"], golden["minilm.text"], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_unknown_tokens_of_texts_are_counted(columns, tmp_path, caplog, capsys):
+  """The model knows letters; other words are one unknown token, and so is a mark that it does not know."""
+  write_model(tmp_path / "model")
+  names = ("sequence", "second")[:columns]
+  given = (f"--config.model.checkpoint={tmp_path / 'model'}", "--config.model.init=scratch")
+  given += (f"--config.task.sequence_column={','.join(names)}", "--config.task.symbols=text")
+  table = tmp_path / "table.jsonl"
+
+  def dry_run(rows):
+    table.write_text("".join(json.dumps(dict.fromkeys(names, row)) + "\n" for row in rows))
+    return run(table, tmp_path / "out.npz", *given, "--dry-run")
+
+  assert dry_run(["a b", "A, Hello b", "b ééé? a"]) == 0
+  (line,) = [one for one in caplog.messages if "vocabulary" in one]
+  assert line.startswith(
+    f"{3 * columns} of {10 * columns} tokens are not in the model's vocabulary (Hello ééé ?), first at {table}:2;"
+  )
+  assert dry_run(["a", "Hello there"]) == 2
+  told = f"error: {2 * columns} of {3 * columns} tokens are not in the model's vocabulary (Hello"
+  assert capsys.readouterr().err.splitlines()[-1].startswith(told)
+
+
 @pytest.mark.parametrize("symbols", ["characters", "words"])
 def test_texts_are_not_taken_for_symbols(symbols, golden, shared, tmp_path, capsys):
   model = shared / "models" / "minilm-l6-uncased"
@@ -337,11 +360,40 @@ def test_a_mistake_is_one_line(arguments, named, checkpoint, tmp_path, capsys, m
 def test_a_wrong_table_is_one_line(content, place, checkpoint, tmp_path, capsys):
   table = tmp_path / "table.csv"
   table.write_text(content)
-  (tmp_path / "out.npz").write_text("before")
+  np.savez(tmp_path / "out.npz", line=[2], vectors=[[0.5]])
+  before = (tmp_path / "out.npz").read_bytes()
   assert run(table, tmp_path / "out.npz", f"--config.model.checkpoint={checkpoint}") == 2
   assert f"{table}{place}" in capsys.readouterr().err.splitlines()[-1]
   assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "table.csv"]
-  assert (tmp_path / "out.npz").read_text() == "before"
+  assert (tmp_path / "out.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.parquet"])
+@pytest.mark.parametrize("is_readable", [False, True])
+def test_another_file_is_not_replaced(is_readable, name, checkpoint, tmp_path, capsys):
+  table, output, content = (
+    table_of(tmp_path, ["ACD"]),
+    tmp_path / name,
+    {"line": [1], "vector": [2]},
+  )
+  if name == "out.parquet":
+    pyarrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+  if not is_readable:
+    output.write_text("line,vectors\n")
+  elif name == "out.npz":
+    np.savez(output, **content)
+  else:
+    parquet.write_table(pyarrow.table(content), output)
+  before = output.read_bytes()
+  given = f"--config.model.checkpoint={checkpoint}"
+  assert run(table, output, given, "--dry-run") == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert "mode embed did not write the file that is there" in error
+  assert f"{output}; move it away, or set --config.embed.output" in error
+  assert output.read_bytes() == before
+  output.write_bytes(b"")
+  for _ in range(2):  # an empty file and its own are replaced
+    assert run(table, output, given) == 0
 
 
 def test_two_models_are_refused(finished, checkpoint, tmp_path, capsys):

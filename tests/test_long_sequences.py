@@ -130,6 +130,10 @@ def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tm
   places = [int(row["position"]) for row in found]
   assert places == [i for one in texts for i in range(1, len(one) + 1)]
   windows = of_positions(found, columns)
+  cut = ("--config.task.long=cut", "--config.task.stride=None")
+  as_told = of_positions(
+    predict(tmp_path / "run", tmp_path / "new.csv", tmp_path / "told.csv", *cut), columns
+  )
   task = tmp_path / "run" / "model" / "task.json"
   task.write_text(json.dumps(json.loads(task.read_text()) | {"windows": False}))
   plain = of_positions(
@@ -138,6 +142,8 @@ def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tm
   for i in (1, 3):
     np.testing.assert_allclose(windows[i], plain[i], atol=1e-6)
   assert [len(one) for one in plain] == [510, 510, 510, 7]
+  for one, other in zip(as_told, plain, strict=True):
+    np.testing.assert_array_equal(one, other)
   # A run that was trained on cut sequences can predict whole ones.
   found = predict(
     tmp_path / "run", tmp_path / "new.csv", tmp_path / "again.csv", "--config.task.long=windows"
@@ -222,6 +228,8 @@ def test_fields_that_do_not_go_together(fields, key, tables):
 
 def test_other_tasks_have_no_windows(tmp_path):
   options = defaults.finetune().task
+  options.long = "cut"  # as configs of older versions say
+  assert not tasks.get("dna_h3", tmp_path, options).windows
   options.long = "windows"
   with pytest.raises(UserError, match="task.long"):
     tasks.get("dna_h3", tmp_path, options)
@@ -235,7 +243,13 @@ def test_a_run_of_another_task_predicts_without_windows(tables, tmp_path, monkey
   arguments = ["main", "--config=custom", "--config.mode=predict", f"--workdir={tmp_path / 'run'}"]
   with one_device():
     assert main([*arguments, "--config.task.long=windows"]) == 2
-  assert "task.long" in capsys.readouterr().err.splitlines()[-1]
+    assert "task.long" in capsys.readouterr().err.splitlines()[-1]
+    assert main([*arguments, "--config.task.long=cut", "--config.task.stride=3"]) == 2
+    assert "task.stride" in capsys.readouterr().err.splitlines()[-1]
+    (tmp_path / "new.csv").write_text("sequence\nAC\n")
+    table = f"--config.task.path={tmp_path / 'new.csv'}"
+    output = f"--config.predict.output={tmp_path / 'out.csv'}"
+    assert main([*arguments, "--config.task.long=cut", table, output, "--dry-run"]) == 0
 
 
 def test_pairs_have_no_windows(tmp_path):

@@ -25,7 +25,18 @@ from tests.whole_runs import CONFIG, one_device
       [CONFIG, "--config.train.batch_size.x=3"],
       "the config has no field 'train.batch_size.x'; in place of 'x' it has no fields",
     ),
-    ([CONFIG, "--config.train.batch_size=many"], "invalid literal for int"),
+    (
+      [CONFIG, "--config.train.batch_size=many"],
+      "train.batch_size = 'many' is not an integer; set",
+    ),
+    (
+      ["--config=compare", "--config.compare.minutes=six"],
+      "compare.minutes = 'six' is not a number; set --config.compare.minutes to one",
+    ),
+    (
+      ["--config=custom", "--config.task.skip_invalid=maybe"],
+      "task.skip_invalid = 'maybe' is not True or False; set",
+    ),
     ([CONFIG, "--bogus"], "Unknown command line flag 'bogus'"),
     ([CONFIG, "bogus"], "unexpected argument 'bogus'"),
     ([CONFIG, "--config.mode=fly"], "mode = 'fly' is not one of: finetune"),

@@ -141,6 +141,34 @@ def test_the_table_is_not_replaced(uninterrupted, tmp_path, capsys):
   assert table.read_text() == "sequence\nACGT\n"
 
 
+@pytest.mark.parametrize(
+  "content",
+  ["name,prediction\na,1\n", "line,note\n2,seen\n", "\n", "line\rprediction\n", "\0" * 200_000],
+)
+def test_another_file_is_not_replaced(content, uninterrupted, tmp_path, capsys):
+  table, output = tmp_path / "new.csv", tmp_path / "out.csv"
+  table.write_text("sequence\nACGT\n")
+  output.write_bytes(content.encode())
+  assert run(uninterrupted[0], table, output, "--dry-run") == 2
+  assert capsys.readouterr().err.splitlines()[-1] == (
+    f"error: mode predict did not write the file that is there, and would replace it, {output}; move it away, or set"
+    " --config.predict.output to another file"
+  )
+  assert output.read_bytes() == content.encode()
+
+
+def test_predictions_and_an_empty_file_are_replaced(uninterrupted, tmp_path):
+  table, output = tmp_path / "new.csv", tmp_path / "out.csv"
+  table.write_text("sequence,prediction\nACGT,'old\n")
+  output.touch()
+  for _ in range(2):
+    assert run(uninterrupted[0], table, output, "--config.predict.keep_columns=sequence") == 0
+  table.write_text("sequence\nACGT\nAAGT\n")
+  assert run(uninterrupted[0], table, output) == 0
+  with output.open() as file:
+    assert [row["line"] for row in csv.DictReader(file)] == ["2", "3"]
+
+
 def test_lists_of_symbols_and_rows_to_leave_out(uninterrupted, tmp_path, caplog):
   """A list of letters is read as the text of these letters; U and lower case are read as in a text."""
   table = tmp_path / "new.jsonl"

@@ -229,9 +229,9 @@ def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
   return limits
 
 
-def show(result: Mapping) -> str:
-  """Returns the table and the sentences of a finished comparison, for the terminal."""
-  one = verdict_of(result)
+def show(result: Mapping, config: Mapping) -> str:
+  """Returns the table and the sentences of a finished comparison, for the terminal; see `verdict_of`."""
+  one = verdict_of(result, config)
   limits = "".join(f"\n- {limit}" for limit in one.limits)
   return (
     "\n".join([f"\n{one.title}\n", format_columns(one.table), "", *one.sentences])

@@ -75,6 +75,24 @@ def local_output(path: Path) -> pathlib.Path:
   return path
 
 
+def is_vector_file(path: pathlib.Path) -> bool:
+  """Returns whether a file, which ends in one of SUFFIXES, has what `vector_file` writes, or is empty."""
+  if not path.stat().st_size:
+    return True
+  if path.suffix == ".parquet":
+    from pyarrow import parquet  # few need it
+
+    try:
+      return {*OWN[:2]} <= {*parquet.read_schema(path).names}
+    except ValueError:  # as pyarrow says that it is another kind of file
+      return False
+  try:
+    with zipfile.ZipFile(path) as archive:
+      return {f"{name}.npy" for name in OWN[:2]} <= {*archive.namelist()}
+  except zipfile.BadZipFile:
+    return False
+
+
 def vector_file(path: pathlib.Path, form: Form) -> contextlib.AbstractContextManager[Write]:
   """Opens a file that appears at `path` when the block ends without an error, and gives the function that writes to it.
 

@@ -85,14 +85,17 @@ def name_runs(runs: Sequence[Run]) -> dict[str, Names]:
 def column(run: Run, part: str) -> str:
   """Returns the name of the column for a run's scores on a part: the paper's name of the task, if it has one."""
   task = run.result["task"]
-  name = _TASKS.get(task, task)
-  fields = run.config.get("task")
-  path = fields.get("path") if isinstance(fields, dict) else None
-  if task == "custom" and isinstance(path, str):
-    name = pathlib.PurePath(path).name
+  name = _TASKS.get(task) or named(task, run.config)
   if part == "test_mismatched":
     return "MNLI-mm"
   return name if part in ("validation", "test") else f"{name} {part}"
+
+
+def named(task: str, config: Mapping[str, Any]) -> str:
+  """Returns the name of a task, or of its file if it is one's own; a config is the content of a config.json."""
+  fields = config.get("task")
+  path = fields.get("path") if isinstance(fields, dict) else None
+  return pathlib.PurePath(path).name if task == "custom" and isinstance(path, str) else task
 
 
 def paper_split(run: Run, part: str) -> str:

@@ -33,7 +33,9 @@ def render(content: Content) -> str:
   }
   shown = {name for panel in content.panels["curves"] for name in panel.variants}
   return environment.get_template("page.html").render(
-    title=tree.path.resolve().name or "runs",
+    # A whole comparison is about one task, and its folder has the name of a config.
+    title=next((one.title for one in content.verdicts if one.name == "."), tree.path.resolve().name)
+    or "runs",
     notes=content.notes,
     unfinished=tree.unfinished,
     verdicts=content.verdicts,

@@ -160,7 +160,7 @@ def _name(path: pathlib.Path, folder: pathlib.Path) -> str:
 
 def _cells(path: pathlib.Path, notes: list[str]) -> Mapping[str, Mapping[str, Any]]:
   """Returns the labels of a study's cells, of those whose run can be shown."""
-  content = _optional(path, notes)
+  content = optional_json(path, notes)
   cells = content.get("cells", {})
   try:
     return {name: _labels(cell) for name, cell in cells.items() if cell["mode"] in _MODES}
@@ -180,10 +180,10 @@ def _labels(cell: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _reasons(path: pathlib.Path, notes: list[str]) -> Mapping[str, str]:
-  return {name: " ".join(str(line).split()) for name, line in _optional(path, notes).items()}
+  return {name: " ".join(str(line).split()) for name, line in optional_json(path, notes).items()}
 
 
-def _optional(path: pathlib.Path, notes: list[str]) -> Mapping[str, Any]:
+def optional_json(path: pathlib.Path, notes: list[str]) -> Mapping[str, Any]:
   """Returns the object in a JSON file, an empty one if there is no file, or none that can be read."""
   if not path.exists():
     return {}
@@ -208,7 +208,7 @@ def _run(path: pathlib.Path, name: str, notes: list[str]) -> Run | None:
   except (ValueError, OSError) as error:
     notes.append(f"{error}, {file}; left out")
     return None
-  return Run(name, path, result["mode"], result, _optional(path / "config.json", notes), {})
+  return Run(name, path, result["mode"], result, optional_json(path / "config.json", notes), {})
 
 
 def _check(result: Mapping[str, Any]) -> None:

@@ -53,6 +53,8 @@ def identity(config: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
   }
   if (own.get("task.name"), own.get("task.kind")) == ("custom", "classification"):
     own.pop("task.standardise")  # classes have no scale
+  if "task.long" in own:
+    own["task.long"] = own["task.long"] or "cut"  # older versions had no other way to say it
   return own
 
 

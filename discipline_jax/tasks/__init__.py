@@ -129,7 +129,9 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   options = default if options is None else options
   entry, folder = _entry(name), copies.local(place(data_dir))
   for option in options:
-    if option not in _COMMON and not takes(name, option) and options[option] != default[option]:
+    # Configs of older versions say `cut` where nothing is set.
+    is_set = options[option] not in (default[option], *(["cut"] if option == "long" else []))
+    if option not in _COMMON and not takes(name, option) and is_set:
       raise UserError(
         f"task {name} does not take task.{option} = {options[option]!r};"
         f" set --config.task.{option}={default[option]}, in another --workdir if the run has begun"
@@ -141,11 +143,11 @@ def get(name: str, data_dir: str | pathlib.Path, options: ConfigDict | None = No
   return with_windows(task, options.long, options.stride) if takes(name, "long") else task
 
 
-def with_windows(task: Task, long: str, stride: int | None) -> Task:
+def with_windows(task: Task, long: str | None, stride: int | None) -> Task:
   """Returns the task with what `task.long` and `task.stride` say of long sequences."""
-  if long not in ("cut", "windows"):
+  if long not in (None, "cut", "windows"):
     raise UserError(f"task.long = {long!r} is not one of: cut, windows")
-  if long == "cut" and stride is not None:
+  if long != "windows" and stride is not None:
     raise UserError(
       f"task.stride = {stride} is for task.long=windows; set --config.task.long=windows, or --config.task.stride=None"
     )

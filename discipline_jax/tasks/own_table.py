@@ -137,6 +137,7 @@ def _tables(
       extra_columns=form.extra_columns,
       header_form=HeaderForm(form.label_separator, form.label_pattern),
       label_form=KINDS[form.kind].form,
+      skip_invalid=form.skip_invalid,
     )
     for part, file in files.items()
   }

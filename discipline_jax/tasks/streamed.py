@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Int, Int32, UInt8
+from tokenizers import Encoding
 
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.readers.tables import Row, json_text
@@ -25,12 +26,16 @@ class Encoded:
     segments: 1 for tokens of the second text of a pair; None if there are no pairs.
     lengths: length of each sample, in tokens.
     cut: number of samples that were longer than the model takes, and were cut at the end.
+    num_tokens: of texts, the number of tokens, without special ones and what was cut.
+    unknown: of texts, what each unknown token stands for, by sample.
   """
 
   ids: Int32[np.ndarray, "samples length"]
   segments: UInt8[np.ndarray, "samples length"] | None
   lengths: Int32[np.ndarray, " samples"]
   cut: int
+  num_tokens: int = 0
+  unknown: Sequence[Sequence[str]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Inputs:
   Attributes:
     encode: encodes sequences of symbols, or tuples of one or two texts.
     special: number of special tokens before the first symbol, and as many after the last one.
-    is_known: whether a symbol is one of the model's; None for texts.
+    is_known: whether a symbol is one of the model's; None for texts, whose tokens `encode` counts.
   """
 
   encode: Callable[[Sequence[Sequence[str]]], Encoded]
@@ -110,9 +115,25 @@ def text_inputs(vocabulary: Vocabulary, rows: Int[np.ndarray, " vocab"], max_len
       row[: len(one.ids)] = rows[one.ids]
       segment[: len(one.ids)] = one.type_ids
     cut = sum(bool(one.overflowing) for one in encoded)
-    return Encoded(ids, segments if pairs else None, lengths, cut)
+    num_tokens = int(lengths.sum()) - sum(sum(one.special_tokens_mask) for one in encoded)
+    unknown = [
+      _unknown_pieces(own, one, vocabulary.unk_id) for own, one in zip(texts, encoded, strict=True)
+    ]
+    return Encoded(ids, segments if pairs else None, lengths, cut, num_tokens, unknown)
 
   return Inputs(encode, 1, None)
+
+
+def _unknown_pieces(texts: Sequence[str], encoding: Encoding, unknown: int) -> list[str]:
+  """Returns the pieces of one or two texts that became the unknown token."""
+  if unknown not in encoding.ids:
+    return []
+  tokens = zip(encoding.ids, encoding.sequence_ids, encoding.offsets, strict=True)
+  return [
+    texts[number][slice(*span)]
+    for token, number, span in tokens
+    if token == unknown and number is not None
+  ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +145,8 @@ class Scan:
     lengths: how many rows have each length, in tokens.
     cut: number of rows that are cut.
     widths: the most characters of each column that is kept.
-    symbols: how often each symbol occurs; of texts, nothing.
-    unknown: those that the model does not know.
+    num_symbols: number of all symbols; of texts, of all tokens.
+    unknown: how often each of them occurs that the model does not know.
     first_unknown: the first place of one of them.
   """
 
@@ -133,7 +154,7 @@ class Scan:
   lengths: collections.Counter[int]
   cut: int
   widths: list[int]
-  symbols: collections.Counter[str]
+  num_symbols: int
   unknown: collections.Counter[str]
   first_unknown: str | None
 
@@ -147,8 +168,9 @@ def scan(samples: Iterable[Sample], inputs: Inputs) -> Scan:
   """
   lengths: collections.Counter[int] = collections.Counter()
   symbols: collections.Counter[str] = collections.Counter()
+  unknown: collections.Counter[str] = collections.Counter()
   widths: list[int] = []
-  rows, cut, place = 0, 0, None
+  rows, cut, num_tokens, place = 0, 0, 0, None
   is_known = inputs.is_known
   for window in windows(samples, _WINDOW):
     for row, own in window:
@@ -158,13 +180,16 @@ def scan(samples: Iterable[Sample], inputs: Inputs) -> Scan:
           place = row.place
     encoded = inputs.encode([own for _, own in window])
     lengths.update(encoded.lengths.tolist())
+    num_tokens += encoded.num_tokens
+    for (row, _), pieces in zip(window, encoded.unknown, strict=False):
+      unknown.update(pieces)
+      place = place or (row.place if pieces else None)
     widest = [max(map(len, column)) for column in kept(window)]
     widths = list(map(max, widths, widest)) if rows else widest
     rows, cut = rows + len(window), cut + encoded.cut
-  unknown: collections.Counter[str] = collections.Counter()
   if is_known is not None:
     unknown.update({one: number for one, number in symbols.items() if not is_known(one)})
-  return Scan(rows, lengths, cut, widths, symbols, unknown, place)
+  return Scan(rows, lengths, cut, widths, symbols.total() + num_tokens, unknown, place)
 
 
 def windows(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:

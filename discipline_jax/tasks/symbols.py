@@ -258,7 +258,7 @@ def judge_unknown(
   place: str | None,
   known: Collection[str],
   remedies: Mapping[str, str],
-  what: str = "do not occur in training",
+  what: str = "symbols do not occur in training",
 ) -> None:
   """Raises UserError or warns as `check_known` does, if the symbols are counted already.
 
@@ -267,13 +267,12 @@ def judge_unknown(
     total: number of all symbols, known and unknown.
     place: the first place of an unknown one.
     known, remedies: see `check_known`.
-    what: what is wrong with them.
+    what: what they are, and what is wrong with them.
   """
   reason = _case_reason(unknown, known, remedies)
   shown = " ".join(symbol for symbol, _ in unknown.most_common(20))
   message = (
-    f"{unknown.total()} of {total} symbols {what} ({shown[:60]}), {place};"
-    f" {reason or remedies['other']}"
+    f"{unknown.total()} of {total} {what} ({shown[:60]}), {place}; {reason or remedies['other']}"
   )
   if 2 * unknown.total() > total:
     raise UserError(message)

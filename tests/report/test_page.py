@@ -17,6 +17,7 @@ import pytest
 from matplotlib import image
 
 from discipline_jax import report
+from discipline_jax.comparison.verdict import show
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
 from discipline_jax.report.__main__ import main
@@ -362,11 +363,13 @@ def test_analyses_stand_beside_runs(tmp_path):
     assert f"no result of an analysis, {tmp_path / name / 'result.json'}" in " ".join(table.split())
 
 
-def test_what_comparisons_conclude_stands_first(tmp_path):
+@pytest.fixture
+def comparison():
+  """A result of two candidates."""
   scores = {
     part: {"mean": 90.0, "std": 1.5, "runs": [91.5, 88.5]} for part in ("validation", "test")
   }
-  result = {
+  return {
     "mode": "compare",
     "task": HOSTILE,
     "metric": "accuracy",
@@ -381,6 +384,26 @@ def test_what_comparisons_conclude_stands_first(tmp_path):
     "sentences": [f"Best is {HOSTILE}."],
     "limits": ["other seeds"],
   }
+
+
+@pytest.mark.parametrize("below", [".", "mine"])
+def test_a_comparison_has_the_name_of_its_file(below, comparison, tmp_path):
+  folder = tmp_path / "custom" / below
+  run_folders.finetuned(folder / "run")
+  (folder / "result.json").write_text(json.dumps(comparison | {"task": "custom"}))
+  config = {"task": {"name": "custom", "path": "/data/my <b>{split}.csv"}}
+  (folder / "config.json").write_text(json.dumps(config))
+  shown = show(comparison | {"task": "custom"}, config)
+  assert shown.startswith("\nmy <b>{split}.csv (accuracy)\n")
+  page = report.write(tmp_path / "custom").page
+  name = "my &lt;b&gt;{split}.csv (accuracy)"
+  text = page.read_text()
+  assert f"<h1>{name if below == '.' else 'custom'}</h1>" in text
+  assert text.count(f"<h3>{name}</h3>") == (below == "mine")
+  assert "my <b>{split}.csv (accuracy)" in page.with_name("table.md").read_text().replace("\\", "")
+
+
+def test_what_comparisons_conclude_stands_first(comparison, tmp_path):
   run_folders.finetuned(tmp_path / "good" / "run")
   for name, changes in (
     ("good", {}),
@@ -389,7 +412,7 @@ def test_what_comparisons_conclude_stands_first(tmp_path):
     ("other", {"differences": [{"first": "linear"}]}),
   ):
     (tmp_path / name).mkdir(exist_ok=True)
-    (tmp_path / name / "result.json").write_text(json.dumps(result | changes))
+    (tmp_path / name / "result.json").write_text(json.dumps(comparison | changes))
   page = report.write(tmp_path).page
   text = page.read_text()
   assert HOSTILE not in text

@@ -86,6 +86,16 @@ def test_a_field_that_an_older_version_did_not_have_has_its_default(make):
     assert digest(older) == digest(config)
 
 
+def test_long_sequences_are_cut_as_if_it_were_said():
+  """As the files of older versions do say."""
+  config, older = defaults.finetune(), fields(defaults.finetune())
+  older["task"]["long"] = "cut"
+  assert first_difference(config, older) is None
+  assert digest(older) == digest(config)
+  older["task"]["long"] = "windows"
+  assert first_difference(config, older) == ("task.long", "cut", "windows")
+
+
 def test_a_new_field_that_is_set_makes_another_run():
   older = fields(defaults.finetune())
   del older["model"]["revision"]

@@ -4,6 +4,7 @@ There are two forms: two records a sample (the sequence, then its labels), and t
 sequence, the labels), as structure predictors write them.
 """
 
+import collections
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,27 +21,52 @@ _CLEARLY_FEWER = 0.8  # times the larger number
 Labelled = tuple[Record, str, str]
 # A record that is read as a sequence, and the one with its labels; None if there is none.
 _Pair = tuple[Record, Record | None]
+# What the name of a sequence has, and that of its labels has not; and the other way round.
+_Roles = tuple[str, str]
+_ONE_NAME: _Roles = ("", "")
 
 
-def read_label_lines(records: Sequence[Record]) -> Iterator[Labelled | UserError]:
+def read_label_lines(
+  records: Sequence[Record], skip_invalid: bool
+) -> Iterator[Labelled | UserError]:
   """Yields the samples of a file; one that cannot be read is yielded as its error.
 
   The form is that of three lines if half of the records, or more, have two lines with one label for each symbol. If
   half of them are also in pairs, by their names or their lengths, the letters decide: those of sequences are not those
   of labels. Else it is that of pairs.
 
+  Args:
+    records: all records of the file.
+    skip_invalid: whether samples that cannot be read are to be left out. If the names do not say which records belong
+      together, nothing but them tells that a record is missing, and that all behind it are divided wrongly.
+
   Raises:
-    UserError: both forms fit, and the letters do not decide.
+    UserError: both forms fit, and the letters do not decide; or the form is that of pairs, which the names do not say,
+      and `skip_invalid` is set.
   """
-  pairs = _pairs(records)
+  roles = _roles(records)
+  pairs = _pairs(records, roles)
   if _has_three_lines(records) and not (_has_pairs(pairs) and _are_pairs(records, pairs)):
     yield from map(_of_three_lines, records)
     return
+  are_named = roles is not None and not _have_alike(records, roles)
+  if skip_invalid and records and not are_named:
+    first = records[0]
+    raise UserError(
+      "task.skip_invalid = True, but the names of the records do not say which of them are a sequence and its labels,"
+      f" so that a missing one would shift all others, {first.path}:{first.line}; give the two records of each sample"
+      " one name, which its neighbours do not have, or set --config.task.skip_invalid=False"
+    )
   for one, other in pairs:
-    if other is None:
+    if other is None and are_named:
       yield UserError(
         f"no record with the labels of {_name(one)[:40]!r} follows it, {one.path}:{one.line}; write a"
         " record with the sequence, then one with its labels, or three lines for each sample: >name, sequence, labels"
+      )
+    elif other is None:
+      yield UserError(
+        f"{len(records)} records, but a sequence and its labels are two, {one.path}:{one.line}; add the record that"
+        " is missing (if the two of each sample have one name, the next message names its line)"
       )
     else:
       yield one, "\n".join(_lines(one)), "\n".join(_lines(other))
@@ -67,14 +93,47 @@ def refuse_label_lines(records: Iterable[Record]) -> None:
     )
 
 
-def _pairs(records: Sequence[Record]) -> list[_Pair]:
-  """Returns each record with the one behind it if they have one name; if no neighbours have, two records each."""
-  named = any(_name(one) == _name(other) for one, other in itertools.pairwise(records))
+def _roles(records: Sequence[Record]) -> _Roles | None:
+  """Returns what the names of a sequence and of its labels differ in, by which they are told from their neighbours.
+
+  That is nothing if neighbours have one name, else what most pairs differ in, as `1ABC:A:sequence` and `1ABC:A:secstr`
+  do; None if there is no such thing.
+  """
+  found = collections.Counter(_apart(one, other) for one, other in itertools.pairwise(records))
+  if found[_ONE_NAME] and found[_ONE_NAME] == max(found.values()):
+    return _ONE_NAME
+  # Names that are numbered differ, too, but each time in other digits.
+  (roles, number), (_, next_number) = [*found.most_common(2), (_ONE_NAME, 0), (_ONE_NAME, 0)][:2]
+  return roles if 4 * number > len(records) and number > next_number else None
+
+
+def _apart(one: Record, other: Record) -> _Roles:
+  """Returns what is left of two names without their common beginning and end."""
+  first, second = _name(one), _name(other)
+  start = _alike(first, second)
+  first, second = first[start:], second[start:]
+  end = _alike(first[::-1], second[::-1])
+  return first[: len(first) - end], second[: len(second) - end]
+
+
+def _alike(one: str, other: str) -> int:
+  """Returns with how many equal letters two texts begin."""
+  return sum(itertools.takewhile(bool, map(str.__eq__, one, other)))
+
+
+def _have_alike(records: Sequence[Record], roles: _Roles) -> bool:
+  """Returns whether a pair has a neighbour of its name, so that it may also be divided between the two."""
+  apart = [_apart(one, other) for one, other in itertools.pairwise(records)]
+  return any(pair == (roles, roles[::-1]) for pair in itertools.pairwise(apart))
+
+
+def _pairs(records: Sequence[Record], roles: _Roles | None) -> list[_Pair]:
+  """Returns each record with the one behind it if their names have these roles; if there are none, two records each."""
   pairs: list[_Pair] = []
   place = 0
   while place < len(records):
     one, other = records[place], next(iter(records[place + 1 : place + 2]), None)
-    if named and other is not None and _name(other) != _name(one):
+    if roles is not None and other is not None and _apart(one, other) != roles:
       other = None
     pairs.append((one, other))
     place += 1 if other is None else 2

@@ -29,6 +29,7 @@ def read_table(
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
   label_form: str = "word",
+  skip_invalid: bool = False,
 ) -> list[Row | UserError]:
   """Reads all rows of a table; see `each_row`."""
   columns = [
@@ -38,7 +39,12 @@ def read_table(
     *extra_columns,
   ]
   rows = each_row(
-    path, columns, tsv_quotes=tsv_quotes, header_form=header_form, label_form=label_form
+    path,
+    columns,
+    tsv_quotes=tsv_quotes,
+    header_form=header_form,
+    label_form=label_form,
+    skip_invalid=skip_invalid,
   )
   return list(rows)
 
@@ -50,6 +56,7 @@ def each_row(
   tsv_quotes: bool = True,
   header_form: HeaderForm = BY_WORDS,
   label_form: str = "word",
+  skip_invalid: bool = False,
 ) -> Iterator[Row | UserError]:
   """Yields the rows of a table as they are read; a row that cannot be read is yielded as its error.
 
@@ -68,6 +75,7 @@ def each_row(
     header_form: where a FASTA header has the label and the split.
     label_form: how a label is written, see `tasks.answer.Answer`. With `list` and `positions`, the label of a JSON
       object may be a list; with `positions`, FASTA has the labels on lines of their own.
+    skip_invalid: whether rows that cannot be read will be left out, see `readers.label_lines`.
 
   Raises:
     UserError: the whole file is unusable: its name, packing, encoding, quotes or header is wrong, or it has no rows.
@@ -88,7 +96,12 @@ def each_row(
     has_labels, has_lines = columns[1] is not None, label_form == "positions"
     if has_lines and not has_labels:
       refuse_label_lines(_records(_split_at_returns(lines(path, _REMEDY)), path))
-    samples = _fasta_samples(_records(content, path), has_lines and has_labels)
+    records = _records(content, path)
+    samples = (
+      read_label_lines(list(records), skip_invalid)
+      if has_lines and has_labels
+      else ((record, "\n".join(record.lines), "") for record in records)
+    )
     rows = _read_fasta(samples, path, columns, header_form, has_label_lines=has_lines)
   else:
     raise UserError(
@@ -174,17 +187,6 @@ def json_text(value: Any) -> str:
 
 def _records(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
   return parse((line.strip() for line in lines), path)
-
-
-def _fasta_samples(
-  records: Iterable[Record], has_label_lines: bool
-) -> Iterator[Labelled | UserError]:
-  """Yields each record with its sequence, and its labels if they are on lines of their own."""
-  if has_label_lines:
-    yield from read_label_lines(list(records))
-  else:
-    for record in records:
-      yield record, "\n".join(record.lines), ""
 
 
 def _read_fasta(

@@ -76,12 +76,13 @@ def test_what_may_be_both_is_refused_and_the_remedy_helps(form, tmp_path):
   assert found(path) == [row[1:] for row in rows]
 
 
+@pytest.mark.parametrize("suffix", ["", "_ss"])
 @pytest.mark.parametrize("fold", [wrapped, "{}\n".format])
 @pytest.mark.parametrize("missing", [0, 4, 11])
 @pytest.mark.parametrize("part", [0, 1])
-def test_a_missing_record_shifts_no_other(part, missing, fold, tmp_path):
+def test_a_missing_record_shifts_no_other(part, missing, fold, suffix, tmp_path):
   rows = samples()
-  records = as_pairs(rows, fold=fold).split(">")[1:]
+  records = as_pairs(rows, suffix, fold).split(">")[1:]
   del records[2 * missing + part]
   path = written(tmp_path, ">" + ">".join(records), "a.fa")
   line = "".join(records[: 2 * missing]).count("\n") + 1
@@ -91,6 +92,64 @@ def test_a_missing_record_shifts_no_other(part, missing, fold, tmp_path):
   with pytest.raises(UserError, match=f"{path}:{line};"):
     read(path, kind="tagging")
   assert len(read(path, kind="tagging", skip_invalid=True).read()["all"]) == 11
+
+
+def names(form, number):
+  """Returns the names of the records of some samples, which say `{}` is a sequence and its labels in some way."""
+  return [[name.format(i, 2 * i, 2 * i + 1) for name in form.split()] for i in range(number)]
+
+
+def with_names(form, rows):
+  both = zip(names(form, len(rows)), rows, strict=True)
+  return [
+    f">{name}\n{text}\n" for own, row in both for name, text in zip(own, row[1:], strict=True)
+  ]
+
+
+@pytest.mark.parametrize(
+  "form", ["{0}ABC:A:sequence {0}ABC:A:secstr", "seq_{0} ss_{0}", "p{0}-s p{0}-ss", "{0}.1 {0}.2"]
+)
+@pytest.mark.parametrize("missing", [0, 1, 8, 9, 22, 23])
+def test_a_missing_record_among_names_with_a_constant_difference(form, missing, tmp_path):
+  """The one of its pair that is there is left out, and no other."""
+  rows = samples()
+  records = with_names(form, rows)
+  path = written(tmp_path, "".join(records[:missing] + records[missing + 1 :]), "a.fa")
+  del rows[missing // 2]
+  assert [one for one in found(path) if isinstance(one, tuple)] == [row[1:] for row in rows]
+  assert len(read(path, kind="tagging", skip_invalid=True).read()["all"]) == 11
+
+
+@pytest.mark.parametrize("number", [2, 3, 12])
+@pytest.mark.parametrize(
+  "form", ["{1} {2}", "s{1} s{2}", "seq labels", "a_seq a_ss", "p p", "x{0} {0}y"]
+)
+@pytest.mark.parametrize("missing", ["none", "first", "inner", "last"])
+def test_names_that_say_nothing_go_with_no_missing_record(missing, form, number, tmp_path):
+  """Numbers, or the same names for all samples; all sequences are of one length, so that a shift shows in nothing."""
+  rows = samples(number)
+  records = with_names(form, rows)
+  if missing != "none":
+    del records[{"first": 0, "inner": 3, "last": -1}[missing]]
+  path = written(tmp_path, "".join(records), "a.fa")
+  with pytest.raises(UserError, match=f"task.skip_invalid = True.*{path}:1;"):
+    read(path, kind="tagging", skip_invalid=True)
+  if missing == "none":
+    assert found(path) == [row[1:] for row in rows]
+  else:
+    with pytest.raises(UserError, match=f"{path}:"):
+      read(path, kind="tagging")
+
+
+def test_the_remedy_for_a_record_that_is_missing_somewhere(tmp_path):
+  rows = samples()
+  path = written(tmp_path, "".join(with_names("{1} {2}", rows)[:-3]), "a.fa")
+  with pytest.raises(UserError, match=f"21 records, .*{path}:41; add the record that is missing"):
+    read(path, kind="tagging")
+  path.write_text("".join(with_names("{0} {0}", rows)[:-3]))
+  with pytest.raises(UserError, match=f"labels of '10' follows it, {path}:41;"):
+    read(path, kind="tagging")
+  assert len(read(path, kind="tagging", skip_invalid=True).read()["all"]) == 10
 
 
 def test_numbers_in_pairs_and_three_lines_of_one_length(tmp_path):
