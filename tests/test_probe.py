@@ -82,6 +82,18 @@ def test_the_mean_state_of_several_labels(windows, model, tmp_path):
   assert rows[0]["test"] > 60
 
 
+def test_pairs_are_read_as_in_training(model, tmp_path):
+  """Which sequence of a pair is longer is in the share of tokens of the second segment, whatever the letters are."""
+  own = config(model, tmp_path, "multilabel")
+  rows = [(one[: (cut := draw.randint(1, len(one) - 1))], one[cut:]) for one in SEQUENCES]
+  text = "".join(f"{a},{b},{'ny'[len(a) > len(b)]}\n" for a, b in rows)
+  (tmp_path / "mine.csv").write_text("first,second,label\n" + text)
+  own.task.update(kind="classification", sequence_column="first,second", max_length=40)
+  found = run(tmp_path, own)
+  assert [row["network"] for row in found[2:]] == ["one answer for all", "counts of symbols"]
+  assert np.mean([found[0][part] for part in ("validation", "test")]) > 80
+
+
 def networks_of(own):
   with one_device():
     (network,) = read_networks(own, mesh_of(own), plan_networks(own, download=False))
