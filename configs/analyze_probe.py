@@ -2,8 +2,9 @@
 
   python -m discipline_jax.main --config=configs/analyze_probe.py --config.data_dir=DATA
 
-A linear model on the mean hidden state of each sample, layer by layer, trained on the first 2,000 training samples,
-in the pre-trained network and from scratch, beside a linear model on counts of one to four symbols in a row.
+A linear model on the mean hidden state of each sample (if each symbol has a label, on the state of each), layer by
+layer, trained on the first 2,000 training samples, in the pre-trained network and from scratch, beside one answer for
+all, and a linear model on counts of one to four symbols in a row (or on the symbols around).
 """
 
 from discipline_jax import defaults, modes

@@ -107,6 +107,7 @@ def test_it_ends_in_the_same_sentences(case, compare, tmp_path):
     symbol = result["candidates"]["symbol"]["test"]["mean"]
     assert symbol == pytest.approx(100)
     assert "No network is better than one answer for each symbol" in out
+    assert not any("behind the first" in one for one in result["limits"])
   else:
     assert "scored positions" not in out
 
@@ -116,6 +117,8 @@ def test_cut_sequences_are_scored_as_far_as_they_are_read(compare):
   result, _ = compare("tagging", MASKED, "--config.task.max_length=14")
   low, high = re.search(r"([\d,]+) to ([\d,]+) scored", result["sentences"][0]).groups()
   assert 0 < int(low) <= int(high) < 12 * 12
+  longest = sum(len(one) >= 12 for one in SEQUENCES)
+  assert any(f"first 12 symbols: {longest} sequences have" in one for one in result["limits"])
 
 
 def test_pairs(compare, tmp_path):
@@ -128,6 +131,7 @@ def test_pairs(compare, tmp_path):
   )
   assert list(result["candidates"]) == ["pretrained", "scratch", "constant", "linear"]
   assert "12 test samples in each of 3 seeds" in out
+  assert any("how pairs of two new sequences would do" in one for one in result["limits"])
 
 
 def pairs_table(path, pairs):

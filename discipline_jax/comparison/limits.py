@@ -37,6 +37,7 @@ def limits(
     told.append(
       "how good any of them is on samples that chose nothing: there is no test part, so it is the validation part"
     )
+  told += _of_table(plan)
   told += [
     f"what would come out without this: {one}" for one in cuts(grid, whole_grid(config, plan))
   ]
@@ -52,4 +53,24 @@ def limits(
     for init, one in tried.items()
     if None in one.values() or init not in trained
   ]
+  return told
+
+
+def _of_table(plan: Plan) -> list[str]:
+  """Returns what is not known because of how sequences are read, or of pairs, split."""
+  told, features = [], plan.features
+  if plan.task.answer.of_positions and features.windows is None:
+    longest = int((features.lengths >= plan.max_length).sum())
+    if longest:
+      symbols = plan.max_length - 2 * plan.task.add_special_tokens
+      told.append(
+        f"what is behind the first {symbols} symbols: {longest} sequences have so many, or more and are cut there; with"
+        " --config.task.long=windows, in another --workdir, all symbols would count"
+      )
+  is_drawn = set(features.parts) == {"all"}
+  if plan.task.pairs and plan.task.alphabet is not None and is_drawn and not plan.task.grouped:
+    told.append(
+      "how pairs of two new sequences would do: a random split leaves partners of test pairs in training, in other"
+      " pairs; task.group_column keeps them apart"
+    )
   return told

@@ -54,17 +54,12 @@ def _fit(config: ConfigDict, network: Network, train: np.ndarray) -> list[Models
   labels = plan.features.targets["labels"][train]
   chosen = _some(is_scored(labels))
   batched = list(_states(config, network, train, chosen))
-  layers = []
+  layers: list[Models] = []
   for own in zip(*batched, strict=True):
     values = np.concatenate(own)
     scaler = StandardScaler().fit(values)
     models = linear_models(plan.task.answer, scaler.transform(values), labels[chosen])
-    layers.append(
-      [
-        (setting, functools.partial(_of_scaled, scaler, outputs_of))
-        for setting, outputs_of in models
-      ]
-    )
+    layers.append([(name, functools.partial(_of_scaled, scaler, one)) for name, one in models])
   return layers
 
 

@@ -37,17 +37,17 @@ def whole_sequences(plan: Plan) -> Sequences:
   """Returns the sequences of a plan; they are cut at the end where its networks read them so."""
   features, answer = plan.features, plan.task.answer
   windows, symbols, labels = features.windows, features.symbols, features.targets["labels"]
-  of_positions = isinstance(answer, PositionAnswer)
-  if of_positions or windows is not None:
+  firsts = slice(None) if windows is None else windows.firsts
+  own = labels[firsts]
+  if answer.of_positions or windows is not None:
     layout = Layout(features.lengths, int(plan.task.add_special_tokens), windows)
     symbols = layout.by_symbol(symbols, PAD)
-    if of_positions:
-      labels = layout.by_symbol(labels, answer.unscored)
-  firsts = slice(None) if windows is None else windows.firsts
+    if isinstance(answer, PositionAnswer):
+      own = layout.by_symbol(labels, answer.unscored)
   return Sequences(
     symbols,
     features.segments,
-    labels if of_positions else labels[firsts],
+    own,
     features.groups[firsts],
     [
       {part: _owners(features.sequences(samples)) for part, samples in split.items()}
