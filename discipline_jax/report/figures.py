@@ -7,6 +7,7 @@ import dataclasses
 import io
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ _COLUMNS = 3
 _STYLES = ("-", "--", ":", "-.")
 _MARGIN, _BELOW, _TITLE = 0.68, 0.46, 0.3  # inches left of and below axes, and for a title above
 _MOST_BANDS = 12  # in a panel; more hide each other
-_LONGEST_LABEL = 34  # characters beside a bar
+_LABEL_WIDTH, _LABEL_LINES = 26, 3  # characters and lines beside a bar
+_LINE, _LETTER = 0.15, 0.075  # inches of them
 _STYLE: Any = {
   **dict.fromkeys(
     ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK
@@ -82,8 +84,12 @@ def bar_panels(tables: Sequence[Table]) -> list[Panel]:
     for i in shown:
       cells = [(variant, row[i]) for variant, row in table.rows if row[i] is not None]
       title = f"{table.discipline}: {', '.join(table.columns[i])}"
-      widest = max(len(_short(variant)) for variant, _ in cells)
-      panels.append(Panel(title, _bars_of(cells), 0.75 + 0.26 * len(cells), 0.25 + 0.066 * widest))
+      labels = [_lines(variant) for variant, _ in cells]
+      height = 0.11 + _LINE * max(map(len, labels))
+      widest = max(len(line) for label in labels for line in label)
+      panels.append(
+        Panel(title, _bars_of(cells), 0.75 + height * len(cells), 0.25 + _LETTER * widest)
+      )
   return panels
 
 
@@ -98,7 +104,7 @@ def _bars_of(cells: Sequence[tuple[str, Any]]) -> Callable[[Axes], None]:
       axes.plot([x for _, x in papers], [y for y, _ in papers], "D", color="C1")
     for place, mean in zip(places, means, strict=True):
       axes.text(0, float(place), f" {mean:.1f}", va="center", color="white")
-    axes.set_yticks(places, [_plain(_short(variant)) for variant, _ in cells])
+    axes.set_yticks(places, [_plain("\n".join(_lines(variant))) for variant, _ in cells])
     axes.set(xlabel="score (◆: the paper)" if papers else "score", xlim=(min(0, *means), None))
     axes.invert_yaxis()
 
@@ -296,8 +302,8 @@ def _line_style(index: int) -> dict[str, Any]:
   return {"color": f"C{index % 10}", "linestyle": _STYLES[index // 10 % len(_STYLES)]}
 
 
-def _short(text: str) -> str:
-  return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+def _lines(text: str) -> list[str]:
+  return textwrap.wrap(text, _LABEL_WIDTH, max_lines=_LABEL_LINES, placeholder="…") or [""]
 
 
 def _plain(text: str) -> str:
