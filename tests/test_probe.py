@@ -55,8 +55,15 @@ def run(tmp_path, own):
   return json.loads((tmp_path / "run" / "result.json").read_text())["rows"]
 
 
-@pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.parametrize("kind", ["tagging", "position_regression"])
+@pytest.mark.parametrize(
+  ("kind", "windows"),
+  [
+    ("tagging", True),
+    ("position_regression", False),
+    pytest.param("tagging", False, marks=pytest.mark.slow),
+    pytest.param("position_regression", True, marks=pytest.mark.slow),
+  ],
+)
 def test_the_state_of_each_position_is_read(kind, windows, model, tmp_path):
   """The answer is decided by the symbol, so that its embedding knows it; in windows, too, and beside masked ones."""
   rows = run(tmp_path, config(model, tmp_path, kind, windows=windows))
@@ -73,7 +80,7 @@ def test_the_state_of_each_position_is_read(kind, windows, model, tmp_path):
   assert scores["one answer for all", None]["test"] < 80
 
 
-@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("windows", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_mean_state_of_several_labels(windows, model, tmp_path):
   rows = run(tmp_path, config(model, tmp_path, "multilabel", windows=windows))
   names = [row["network"] for row in rows]
