@@ -256,6 +256,38 @@ def test_vectors_of_tokens_are_not_for_pairs(tmp_path, capsys):
   assert vectors(table, tmp_path / "model", *given[1:])["vectors"].shape[0] == 1
 
 
+def test_pairs_of_sequences_have_no_vectors(finished, checkpoint, tmp_path, capsys):
+  table = tmp_path / "mine.csv"
+  table.write_text(
+    "first,second,label\n" + "".join(f"ACD,{row}C,a\n{row},DE,b\n" for row in LETTERS)
+  )
+  columns = "--config.task.sequence_column=first,second"
+  given = f"--config.model.checkpoint={checkpoint}"
+  assert run(table, tmp_path / "out.npz", given, columns) == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert "'first,second' is not one column of sequences; set --config.task.sequence_column" in error
+  assert run(table, tmp_path / "out.npz", given, columns.partition(",")[0], "--dry-run") == 0
+  config = defaults.finetune()
+  config.task.update(name="custom", path=str(table), sequence_column="first,second")
+  config.model.init = "scratch"
+  config.model.config.update(SIZES)
+  config.train.batch_size = 8
+  write_finished_run(tmp_path / "run", config)
+  assert run(table, tmp_path / "out.npz", columns, f"--workdir={tmp_path / 'run'}") == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert f"the run in {tmp_path / 'run'} is of pairs of sequences" in error
+  another = (f"--workdir={finished}", columns.partition(",")[0])
+  assert run(table, tmp_path / "out.npz", *another, "--dry-run") == 0
+
+
+def test_windows_are_refused_and_the_remedy_helps(checkpoint, tmp_path, capsys):
+  table = table_of(tmp_path, ["ACD" * 100])
+  given = (f"--config.model.checkpoint={checkpoint}", "--config.task.long=windows", "--dry-run")
+  assert run(table, tmp_path / "out.npz", *given) == 2
+  assert capsys.readouterr().err.splitlines()[-1].endswith("set --config.task.long=cut")
+  assert run(table, tmp_path / "out.npz", *given, "--config.task.long=cut") == 0
+
+
 def texts(folder, rows):
   table = folder / "table.jsonl"
   table.write_text("".join(json.dumps({"sequence": row}) + "\n" for row in rows))

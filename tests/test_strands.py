@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from discipline_jax import defaults
+from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
@@ -84,6 +85,22 @@ def test_replicas_draw_strands_of_their_own(tmp_path):
   found = losses(two)
   np.testing.assert_allclose(found[:, 0], losses(config(tmp_path, SEQUENCES, "augment"))[:, 0])
   assert (np.abs(found[:, 0] - found[:, 1]) > 1e-5).all()
+
+
+def test_pairs_have_no_second_strand_and_the_remedy_helps(tmp_path):
+  settings = config(tmp_path, SEQUENCES, "average")
+  rows = [f"{one},{one},{i % 2}" for i, one in enumerate(SEQUENCES)]
+  (tmp_path / "mine.csv").write_text("first,second,label\n" + "\n".join(rows) + "\n")
+  settings.task.sequence_column = "first,second"
+  remedy = "a sample of task custom is a pair of them; set --config.task.reverse_complement=off"
+  for choice in ("augment", "average"):
+    settings.task.reverse_complement = choice
+    with pytest.raises(
+      UserError, match=f"'{choice}' is for DNA and single sequences, but {remedy}"
+    ):
+      make_plan(settings)
+  settings.task.reverse_complement = "off"
+  assert make_plan(settings).task.pairs
 
 
 def test_the_plan_says_it(tmp_path):
