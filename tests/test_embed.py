@@ -19,19 +19,12 @@ from discipline_jax.programs.embedding import Embedding
 from discipline_jax.runs.saved import read_model
 from discipline_jax.tasks.readers.tables import Row
 from tests.finished_runs import write_finished_run
+from tests.small_network import SIZES
 from tests.test_export import predict
 from tests.testdata.small_files import write_data, write_model, write_weights
 from tests.whole_runs import one_device
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
-SIZES = {
-  "vocab_size": 64,
-  "hidden_size": 32,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 32,
-  "max_position_embeddings": 64,
-}
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.tasks.strands import reverse_complement
 from discipline_jax.training.sharding import make_mesh
 from tests.finished_runs import write_finished_run
+from tests.small_network import SIZES
 from tests.test_export import export, predict
 
 SEQUENCES = ["".join(np.random.default_rng(i).choice(list("ACGTN"), 5 + i % 9)) for i in range(24)]
@@ -27,15 +28,8 @@ def config(folder, sequences, choice, **train):
   config = defaults.finetune()
   config.task.update(name="custom", path=str(path), reverse_complement=choice)
   config.model.update(init="scratch", dropout=0.0, attention_dropout=0.0)
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    initializer_range=0.5,  # else outputs hardly depend on the inputs
-  )
+  # Else outputs hardly depend on the inputs.
+  config.model.config.update(SIZES, initializer_range=0.5)
   config.train.update(batch_size=16, steps=4, grad_accumulation=2, learning_rate=1e-2, **train)
   return config
 
