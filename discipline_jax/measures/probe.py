@@ -7,9 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
-from discipline_jax.files import progress
 from discipline_jax.measures.found import Found, label_layers
-from discipline_jax.measures.networks import Network, batches, run_encoder
+from discipline_jax.measures.networks import Network, run_encoder, shown_batches
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline, check_kind, fit_baselines, fit_linear
 
@@ -69,15 +68,7 @@ def _mean_states(config: ConfigDict, network: Network, split: dict) -> np.ndarra
   found: np.ndarray = np.zeros(
     (depth, len(plan.features.lengths), network.config.hidden_size), np.float32
   )
-  for number, batch in enumerate(
-    progress.bar(
-      batches(plan, used, size),
-      total=-(-len(used) // size),
-      unit="batch",
-      desc=network.name,
-      disable=None,
-    )
-  ):
+  for number, batch in shown_batches(plan, used, size, network.name):
     mask = batch.mask[..., None]
     for layer, states in enumerate(run(batch, number).hidden_states or ()):
       total = np.where(mask, np.asarray(states, np.float32), 0).sum(1)
