@@ -96,12 +96,7 @@ def each_row(
     has_labels, has_lines = columns[1] is not None, label_form == "positions"
     if has_lines and not has_labels:
       refuse_label_lines(_records(_split_at_returns(lines(path, _REMEDY)), path))
-    records = _records(content, path)
-    samples = (
-      read_label_lines(list(records), skip_invalid)
-      if has_lines and has_labels
-      else ((record, "\n".join(record.lines), "") for record in records)
-    )
+    samples = _fasta_samples(_records(content, path), has_lines and has_labels, skip_invalid)
     rows = _read_fasta(samples, path, columns, header_form, has_label_lines=has_lines)
   else:
     raise UserError(
@@ -187,6 +182,17 @@ def json_text(value: Any) -> str:
 
 def _records(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
   return parse((line.strip() for line in lines), path)
+
+
+def _fasta_samples(
+  records: Iterable[Record], has_label_lines: bool, skip_invalid: bool
+) -> Iterator[Labelled | UserError]:
+  """Yields each record with its sequence, and its labels if they are on lines of their own."""
+  if has_label_lines:
+    yield from read_label_lines(list(records), skip_invalid)
+  else:
+    for record in records:
+      yield record, "\n".join(record.lines), ""
 
 
 def _read_fasta(
