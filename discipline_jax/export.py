@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 from absl import logging
-from flax import nnx
 from jaxtyping import Float
 from ml_collections import ConfigDict
 from tokenizers import Tokenizer
@@ -16,6 +15,7 @@ from discipline_jax import models, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.files.copies import local
 from discipline_jax.files.places import Path, place
+from discipline_jax.models.functional import model_function
 from discipline_jax.models.initialise import word_embeddings
 from discipline_jax.models.symbol_tokenizer import symbol_tokenizer, tokenizer_files
 from discipline_jax.models.tokenizer import Vocabulary
@@ -91,10 +91,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   inputs = of_run(saved, replica, model, word_embeddings(params)["weight"])
   word_embeddings(params)["weight"] = inputs.table
   model_config = _with_padding(params, model.config, model.vocabulary.pad_id)
-  graph, state = nnx.split(
-    nnx.eval_shape(lambda: answer.head.build(model_config, rngs=nnx.Rngs(0)))
-  )
-  nnx.replace_by_pure_dict(state, jax.tree.map(jax.numpy.asarray, params))
+  module = model_function(model_config, answer.head)(jax.tree.map(jax.numpy.asarray, params))
   files = tokenizer_files(
     inputs.tokenizer,
     inputs.special,
@@ -102,7 +99,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
     has_segments=model_config.type_vocab_size > 1,
   )
   files["input_ids.json"] = json.dumps(inputs.ids, ensure_ascii=False) + "\n"
-  module, problem = nnx.merge(graph, state), answer.problem_type
+  problem = answer.problem_type
   models.save(module, output, labels=answer.labels, problem_type=problem, tokenizer=files)
   logging.info("%s", summary)
   print(summary)

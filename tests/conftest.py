@@ -87,9 +87,10 @@ def _storage():
     pytest.skip("no gcsfs; pip install -e '.[gcs]'")
   import fsspec.config
 
-  from tests.storage import serving
+  from tests.serving import serving
+  from tests.storage import Storage
 
-  with serving() as storage, pytest.MonkeyPatch.context() as patch:
+  with serving(Storage()) as storage, pytest.MonkeyPatch.context() as patch:
     patch.setitem(fsspec.config.conf, "gcs", {"token": "anon"})  # it has read the variables already
     for name, value in storage.environment.items():
       patch.setenv(name, value)

@@ -5,7 +5,6 @@ variables in `environment`.
 """
 
 import base64
-import contextlib
 import dataclasses
 import email.parser
 import email.policy
@@ -16,7 +15,6 @@ import re
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
 
 import google_crc32c
 
@@ -364,14 +362,3 @@ def _parts(kind: str, body: bytes) -> tuple[bytes, bytes]:
   boundary = whole.get_boundary().encode()
   _, fields, data, *_ = re.split(rb"(?:^|\r?\n)--" + re.escape(boundary) + rb"(?:--)?", body)
   return tuple(re.split(rb"\r?\n\r?\n", part, maxsplit=1)[1] for part in (fields, data))
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[Storage]:
-  """Runs the storage while the block runs."""
-  with Storage() as storage:
-    thread = threading.Thread(target=storage.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield storage
-    storage.shutdown()
-    thread.join()

@@ -19,19 +19,12 @@ from discipline_jax.programs.embedding import Embedding
 from discipline_jax.runs.saved import read_model
 from discipline_jax.tasks.readers.tables import Row
 from tests.finished_runs import write_finished_run
+from tests.small_network import SIZES
 from tests.test_export import predict
 from tests.testdata.small_files import write_data, write_model, write_weights
 from tests.whole_runs import one_device
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
-SIZES = {
-  "vocab_size": 64,
-  "hidden_size": 32,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 32,
-  "max_position_embeddings": 64,
-}
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +257,38 @@ def test_vectors_of_tokens_are_not_for_pairs(tmp_path, capsys):
   assert run(table, tmp_path / "out.npz", *given, "--config.embed.pooling=tokens") == 2
   assert "embed.pooling" in capsys.readouterr().err.splitlines()[-1]
   assert vectors(table, tmp_path / "model", *given[1:])["vectors"].shape[0] == 1
+
+
+def test_pairs_of_sequences_have_no_vectors(finished, checkpoint, tmp_path, capsys):
+  table = tmp_path / "mine.csv"
+  table.write_text(
+    "first,second,label\n" + "".join(f"ACD,{row}C,a\n{row},DE,b\n" for row in LETTERS)
+  )
+  columns = "--config.task.sequence_column=first,second"
+  given = f"--config.model.checkpoint={checkpoint}"
+  assert run(table, tmp_path / "out.npz", given, columns) == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert "'first,second' is not one column of sequences; set --config.task.sequence_column" in error
+  assert run(table, tmp_path / "out.npz", given, columns.partition(",")[0], "--dry-run") == 0
+  config = defaults.finetune()
+  config.task.update(name="custom", path=str(table), sequence_column="first,second")
+  config.model.init = "scratch"
+  config.model.config.update(SIZES)
+  config.train.batch_size = 8
+  write_finished_run(tmp_path / "run", config)
+  assert run(table, tmp_path / "out.npz", columns, f"--workdir={tmp_path / 'run'}") == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert f"the run in {tmp_path / 'run'} is of pairs of sequences" in error
+  another = (f"--workdir={finished}", columns.partition(",")[0])
+  assert run(table, tmp_path / "out.npz", *another, "--dry-run") == 0
+
+
+def test_windows_are_refused_and_the_remedy_helps(checkpoint, tmp_path, capsys):
+  table = table_of(tmp_path, ["ACD" * 100])
+  given = (f"--config.model.checkpoint={checkpoint}", "--config.task.long=windows", "--dry-run")
+  assert run(table, tmp_path / "out.npz", *given) == 2
+  assert capsys.readouterr().err.splitlines()[-1].endswith("set --config.task.long=cut")
+  assert run(table, tmp_path / "out.npz", *given, "--config.task.long=cut") == 0
 
 
 def texts(folder, rows):

@@ -151,6 +151,19 @@ def test_chips_whose_compiler_is_not_installed(given, package, tmp_path):
     inspect(config, tmp_path)
 
 
+def test_a_shape_that_the_compiler_does_not_take(tmp_path, monkeypatch):
+  if importlib.util.find_spec("libtpu") is None:  # then what it says
+
+    def refused(**_):
+      raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: Topology layout is not divisible")
+
+    monkeypatch.setattr("jax.experimental.topologies.get_topology_desc", refused)
+  config = pretraining()
+  config.inspect.chips = "v5e:3x5"
+  with pytest.raises(UserError, match="'v5e:3x5' has a shape .*not divisible.* as in v5e:2x4"):
+    inspect(config, tmp_path)
+
+
 def test_a_mesh_that_does_not_fit_the_chips(tmp_path):
   config = pretraining()
   config.mesh.data = 3

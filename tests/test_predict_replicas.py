@@ -8,6 +8,7 @@ import pytest
 from discipline_jax import defaults
 from discipline_jax.main import main
 from tests.finished_runs import write_finished_run
+from tests.small_network import SIZES
 from tests.test_export import predict
 from tests.whole_runs import CONFIG, one_device
 
@@ -23,14 +24,7 @@ def finished(request, tmp_path_factory):
   config = defaults.finetune()
   config.task.update(name="custom", path=str(folder / "mine.csv"), kind=request.param)
   config.model.init = "scratch"
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-  )
+  config.model.config.update(SIZES)
   config.replicas, config.train.batch_size = 3, 8
   write_finished_run(folder / "run", config)
   return folder, request.param

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from discipline_jax import defaults
+from discipline_jax.errors import UserError
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.tasks.strands import reverse_complement
 from discipline_jax.training.sharding import make_mesh
 from tests.finished_runs import write_finished_run
+from tests.small_network import SIZES
 from tests.test_export import export, predict
 
 SEQUENCES = ["".join(np.random.default_rng(i).choice(list("ACGTN"), 5 + i % 9)) for i in range(24)]
@@ -26,15 +28,8 @@ def config(folder, sequences, choice, **train):
   config = defaults.finetune()
   config.task.update(name="custom", path=str(path), reverse_complement=choice)
   config.model.update(init="scratch", dropout=0.0, attention_dropout=0.0)
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    initializer_range=0.5,  # else outputs hardly depend on the inputs
-  )
+  # Else outputs hardly depend on the inputs.
+  config.model.config.update(SIZES, initializer_range=0.5)
   config.train.update(batch_size=16, steps=4, grad_accumulation=2, learning_rate=1e-2, **train)
   return config
 
@@ -84,6 +79,22 @@ def test_replicas_draw_strands_of_their_own(tmp_path):
   found = losses(two)
   np.testing.assert_allclose(found[:, 0], losses(config(tmp_path, SEQUENCES, "augment"))[:, 0])
   assert (np.abs(found[:, 0] - found[:, 1]) > 1e-5).all()
+
+
+def test_pairs_have_no_second_strand_and_the_remedy_helps(tmp_path):
+  settings = config(tmp_path, SEQUENCES, "average")
+  rows = [f"{one},{one},{i % 2}" for i, one in enumerate(SEQUENCES)]
+  (tmp_path / "mine.csv").write_text("first,second,label\n" + "\n".join(rows) + "\n")
+  settings.task.sequence_column = "first,second"
+  remedy = "a sample of task custom is a pair of them; set --config.task.reverse_complement=off"
+  for choice in ("augment", "average"):
+    settings.task.reverse_complement = choice
+    with pytest.raises(
+      UserError, match=f"'{choice}' is for DNA and single sequences, but {remedy}"
+    ):
+      make_plan(settings)
+  settings.task.reverse_complement = "off"
+  assert make_plan(settings).task.pairs
 
 
 def test_the_plan_says_it(tmp_path):

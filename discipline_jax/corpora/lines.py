@@ -1,5 +1,6 @@
 """Reads the lines of a corpus file, each with the place at which reading can begin again."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,6 +24,26 @@ class Line(NamedTuple):
   number: int
   offset: int
   text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+  """Files of a corpus, each a unit of its work.
+
+  Attributes:
+    paths: the files, which may be compressed.
+  """
+
+  paths: tuple[pathlib.Path, ...]
+
+  @property
+  def units(self) -> int:
+    """The number of files."""
+    return len(self.paths)
+
+  def sizes(self) -> list[int]:
+    """Returns the bytes of each file."""
+    return [path.stat().st_size for path in self.paths]
 
 
 def read_lines(path: pathlib.Path, offset: int = 0, number: int = 1) -> Iterator[Line]:

@@ -11,7 +11,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from discipline_jax.corpora.file_kinds import check_lines, is_fasta
-from discipline_jax.corpora.lines import REMEDY, Line, read_lines
+from discipline_jax.corpora.lines import REMEDY, Files, Line, read_lines
 from discipline_jax.corpora.text import Document, not_empty, read_documents, text_format
 from discipline_jax.errors import UserError
 from discipline_jax.files.fasta import parse
@@ -117,20 +117,18 @@ def overlap(words: Sequence[str]) -> int | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class SequenceFiles:
+class SequenceFiles(Files):
   """Reads files of sequences: FASTA, plain text with a sequence in each line, or JSON lines with a `text`.
 
   In FASTA a record is a sequence, which is cut at long stretches of N if it is DNA; in other files each line is one. A
   long sequence is cut into several documents of one paragraph each, so that a part of it can be held out.
 
   Attributes:
-    paths: the files, which may be compressed.
     symbols: how sequences are cut into symbols.
     lengths: the lengths of rows in tokens.
     pieces: the number of documents if the corpus is a single sequence; None if there are more sequences.
   """
 
-  paths: tuple[pathlib.Path, ...]
   symbols: Symbols
   lengths: tuple[int, ...]
   pieces: int | None
@@ -157,15 +155,6 @@ class SequenceFiles:
     size = symbols.length(first.paragraphs[0])
     pieces = min(_PIECES, size // min(lengths)) if second is None else None
     return cls(tuple(paths), symbols, tuple(lengths), pieces)
-
-  @property
-  def units(self) -> int:
-    """The number of files."""
-    return len(self.paths)
-
-  def sizes(self) -> list[int]:
-    """Returns the bytes of each file."""
-    return [path.stat().st_size for path in self.paths]
 
   def read(self, unit: int, offset: int = 0, line: int = 1) -> Iterator[Document]:
     """Yields the documents of a file.

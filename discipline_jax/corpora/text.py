@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from discipline_jax.corpora.file_kinds import check_kind, is_fasta
-from discipline_jax.corpora.lines import REMEDY, Line, read_lines
+from discipline_jax.corpora.lines import REMEDY, Files, Line, read_lines
 from discipline_jax.errors import UserError
 from discipline_jax.files.packed_text import kind_of
 
@@ -31,23 +31,8 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextFiles:
-  """Files of natural text.
-
-  Attributes:
-    paths: the files.
-  """
-
-  paths: tuple[pathlib.Path, ...]
-
-  @property
-  def units(self) -> int:
-    """The number of files."""
-    return len(self.paths)
-
-  def sizes(self) -> list[int]:
-    """Returns the bytes of each file."""
-    return [path.stat().st_size for path in self.paths]
+class TextFiles(Files):
+  """Files of natural text."""
 
   def read(self, unit: int, offset: int = 0, line: int = 1) -> Iterator[Document]:
     """Yields the documents of a file, as `read_documents` does.

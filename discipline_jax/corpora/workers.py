@@ -18,7 +18,10 @@ Task = Callable[..., int]
 
 
 class Processes:
-  """As many worker processes as this one may use cores. They start when there are several tasks at once."""
+  """Runs tasks in as many worker processes as this one may use cores.
+
+  They start when there are several tasks at once.
+  """
 
   def __init__(self, job: Job):
     self._job = job

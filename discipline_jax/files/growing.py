@@ -3,6 +3,7 @@
 They grow in a temporary folder, and are copied to the bucket every few seconds, and whenever they must not be lost.
 """
 
+import json
 import pathlib
 import tempfile
 import time
@@ -11,6 +12,19 @@ from discipline_jax.files import buckets
 from discipline_jax.files.places import Path
 
 _EVERY = 10.0  # seconds between two copies; storage takes one version of an object a second
+
+
+def read_records(path: Path) -> list[dict]:
+  """Returns the JSON objects of a file that grew by a line for each; none if there is no file."""
+  if not path.exists():
+    return []
+  records = []
+  for line in path.read_text(encoding="utf-8").splitlines():
+    try:
+      records.append(json.loads(line))
+    except json.JSONDecodeError:  # a kill cut this line short
+      continue
+  return records
 
 
 class Growing:

@@ -13,9 +13,8 @@ from discipline_jax.analysis.attention import (
   matched_distance,
 )
 from discipline_jax.errors import UserError
-from discipline_jax.files import progress
 from discipline_jax.measures.found import Found, label_layers
-from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
+from discipline_jax.measures.networks import Network, chosen_samples, run_encoder, shown_batches
 
 _UNIFORM = "uniform"  # stands for attention that is the same for all tokens
 
@@ -47,10 +46,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   }
   uniform: list[list[list]] = [[[] for _ in range(depths[0])] for _ in networks]
   size = config.eval.batch_size
-  total = -(-len(samples) // size)
-  for number, batch in enumerate(
-    progress.bar(batches(plan, samples, size), total=total, unit="batch", disable=None)
-  ):
+  for number, batch in shown_batches(plan, samples, size):
     maps = [one(batch, number).attentions or () for one in run]
     for layer in range(depths[0]):
       for i, j in pairs:

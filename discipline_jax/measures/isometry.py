@@ -14,9 +14,8 @@ from discipline_jax.analysis.isometry import (
   singular_values,
   singular_values_by_token,
 )
-from discipline_jax.files import progress
 from discipline_jax.measures.found import Found
-from discipline_jax.measures.networks import Network, batches, chosen_samples
+from discipline_jax.measures.networks import Network, chosen_samples, shown_batches
 
 _QUANTILES = (0, 25, 50, 75, 100)
 _BINS = np.logspace(-8, 3, 111)
@@ -39,9 +38,7 @@ def measure(config: ConfigDict, networks: list[Network]) -> Found:
   counts: dict[tuple[str, str], np.ndarray] = {}
   for network in networks:
     function = _function(network)
-    for number, batch in enumerate(
-      progress.bar(batches(plan, samples, 1), total=len(samples), unit="sample", disable=None)
-    ):
+    for number, batch in shown_batches(plan, samples, 1):
       key, inputs = network.key(number), network.inputs(batch)
       embed = network.encoder(network.params).embed
       rest = {

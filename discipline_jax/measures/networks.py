@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int, Integer
 from ml_collections import ConfigDict
 
 from discipline_jax.errors import UserError
+from discipline_jax.files import progress
 from discipline_jax.files.places import Path, place
 from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder, EncoderOutput
@@ -184,6 +185,20 @@ def batches(plan: Plan, samples: Int[np.ndarray, " samples"], size: int) -> Iter
     symbols = features.symbols[own, :length]
     segments = None if features.segments is None else features.segments[own, :length]
     yield Inputs(own, symbols, segments, symbols != PAD)
+
+
+def shown_batches(
+  plan: Plan, samples: Int[np.ndarray, " samples"], size: int, name: str | None = None
+) -> Iterator[tuple[int, Inputs]]:
+  """Yields the numbers of batches with these, see `batches`, and shows how far they are in a progress bar.
+
+  Args:
+    plan, samples, size: see `batches`.
+    name: of what is shown.
+  """
+  total, unit = -(-len(samples) // size), "batch" if size > 1 else "sample"
+  bar = progress.bar(batches(plan, samples, size), total=total, unit=unit, desc=name, disable=None)
+  yield from enumerate(bar)
 
 
 def run_encoder(network: Network, **options: Any) -> Callable[[Inputs, int], EncoderOutput]:

@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from ml_collections import ConfigDict
 
-from discipline_jax.files import progress
-from discipline_jax.measures.networks import Network, batches, run_encoder
+from discipline_jax.measures.networks import Network, run_encoder, shown_batches
 from discipline_jax.metrics import is_scored, score
 from discipline_jax.programs.linear_models import Outputs, linear_models
 from discipline_jax.tasks.positions import PositionAnswer
@@ -103,15 +102,7 @@ def _states(
 ) -> Iterator[list[Float[np.ndarray, "positions hidden"]]]:
   """Yields for each batch the hidden states of its chosen positions, an array for each layer."""
   run, size, start = run_encoder(network, output_hidden_states=True), config.eval.batch_size, 0
-  for number, batch in enumerate(
-    progress.bar(
-      batches(network.plan, samples, size),
-      total=-(-len(samples) // size),
-      unit="batch",
-      desc=network.name,
-      disable=None,
-    )
-  ):
+  for number, batch in shown_batches(network.plan, samples, size, network.name):
     own = chosen[start : start + len(batch.samples), : batch.symbols.shape[1]]
     start += len(batch.samples)
     if own.any():

@@ -12,9 +12,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
-from discipline_jax.files import progress
 from discipline_jax.measures.found import Found, label_layers
-from discipline_jax.measures.networks import Network, batches, run_encoder
+from discipline_jax.measures.networks import Network, run_encoder, shown_batches
 from discipline_jax.measures.position_probe import probe_positions
 from discipline_jax.metrics import score
 from discipline_jax.programs.baselines import Baseline, fit_baselines, fit_linear
@@ -113,15 +112,7 @@ def _mean_states(
   used = np.unique(np.concatenate(list(split.values())))
   depth, size = len(network.config.layer_order) + 1, config.eval.batch_size
   means: np.ndarray = np.zeros((depth, len(used), network.config.hidden_size), np.float32)
-  for i, batch in enumerate(
-    progress.bar(
-      batches(plan, used, size),
-      total=-(-len(used) // size),
-      unit="batch",
-      desc=network.name,
-      disable=None,
-    )
-  ):
+  for i, batch in shown_batches(plan, used, size, network.name):
     mask = batch.mask[..., None]
     for layer, states in enumerate(run(batch, i).hidden_states or ()):
       total = np.where(mask, np.asarray(states, np.float32), 0).sum(1)

@@ -15,9 +15,8 @@ from discipline_jax.analysis.similarity import (
   similarities,
 )
 from discipline_jax.errors import UserError
-from discipline_jax.files import progress
 from discipline_jax.measures.found import Found, label_layers, text
-from discipline_jax.measures.networks import Network, batches, chosen_samples, run_encoder
+from discipline_jax.measures.networks import Network, chosen_samples, run_encoder, shown_batches
 
 LAYERS = ("last", "each", "pairs")
 _AUTHORS_TOKENS = 1000
@@ -111,11 +110,7 @@ class _States:
     samples = chosen_samples(self._config, plan)
     self._first, count = [[] for _ in self._places], 0
     size = self._config.eval.batch_size
-    for number, batch in enumerate(
-      progress.bar(
-        batches(plan, samples, size), total=-(-len(samples) // size), unit="batch", disable=None
-      )
-    ):
+    for number, batch in shown_batches(plan, samples, size):
       states = [run(batch, number).hidden_states or () for run in self._run]
       rows = [np.asarray(states[i][layer], np.float32)[batch.mask] for i, layer in self._places]
       if most is not None:

@@ -63,7 +63,7 @@ def classifier_function(
   Returns:
     A function of `params` (as `models.initialise.initial_params` returns them) and a batch.
   """
-  with_params = _model_of(config, head, dtype, platform)
+  with_params = model_function(config, head, dtype, platform)
 
   def forward(
     params: dict,
@@ -94,7 +94,7 @@ def pretraining_function(
   platform: Platform | None = None,
 ) -> PretrainingForward:
   """Returns a model with its pre-training heads as a pure function; see `classifier_function` for the arguments."""
-  with_params = _model_of(config, head, dtype, platform)
+  with_params = model_function(config, head, dtype, platform)
 
   def forward(
     params: dict,
@@ -127,7 +127,7 @@ def encoder_function(
   platform: Platform | None = None,
 ) -> Callable[[dict], Encoder]:
   """Returns a function from the parameters of a model with a head to its encoder; see `classifier_function`."""
-  with_params = _model_of(config, head, dtype, platform)
+  with_params = model_function(config, head, dtype, platform)
   return lambda params: encoder_of(with_params(params))
 
 
@@ -136,10 +136,20 @@ def _lengths(attention_mask: jax.Array) -> jax.Array:
   return attention_mask.sum(-1, dtype=jnp.int32)
 
 
-def _model_of(
-  config, head: Head, dtype: DTypeLike, platform: Platform | None
+def model_function(
+  config: ClassifierConfig,
+  head: Head,
+  dtype: DTypeLike = jnp.float32,
+  platform: Platform | None = None,
 ) -> Callable[[dict], nnx.Module]:
-  """Returns a function that makes the model from its parameters."""
+  """Returns a function that makes the model from its parameters, whose arrays it takes as they are.
+
+  Args:
+    config: sizes of the encoder.
+    head: what stands on the encoder.
+    dtype: of the arithmetic.
+    platform: where the model runs; None: the default.
+  """
   model = nnx.eval_shape(
     lambda: head.build(config, rngs=key_stream(jax.random.key(0)), dtype=dtype)
   )

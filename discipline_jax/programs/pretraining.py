@@ -18,7 +18,11 @@ from discipline_jax import models
 from discipline_jax.corpora.prepared import Prepared
 from discipline_jax.corpora.records import Records
 from discipline_jax.errors import UserError
-from discipline_jax.models.functional import PretrainingForward, pretraining_function
+from discipline_jax.models.functional import (
+  PretrainingForward,
+  model_function,
+  pretraining_function,
+)
 from discipline_jax.models.heads import encoder_of
 from discipline_jax.models.initialise import abstract_params, initial_params
 from discipline_jax.models.locate import hub_commit, resolve
@@ -205,10 +209,8 @@ class Pretraining:
 
   def model(self, params: dict) -> nnx.Module:
     """Returns the model with parameters of a state, as `models.save` takes it."""
-    head, config = self._head, self.model_config
-    graph, state = nnx.split(nnx.eval_shape(lambda: head.build(config, rngs=nnx.Rngs(0))))
-    nnx.replace_by_pure_dict(state, jax.tree.map(lambda leaf: np.asarray(leaf[0]), params))
-    network = nnx.merge(graph, state)
+    params = jax.tree.map(lambda leaf: np.asarray(leaf[0]), params)
+    network = model_function(self.model_config, self._head)(params)
     encoder_of(network).source = self.prepared.directory
     return network
 

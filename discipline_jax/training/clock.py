@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from discipline_jax.files.growing import Growing
+from discipline_jax.files.growing import Growing, read_records
 from discipline_jax.files.log_errors import explained
 from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
@@ -42,7 +42,7 @@ class Clock:
     self._path = self._files.path / FILE
     self._updates, self._rates = 0.0, list[float]()
     is_first = jax.process_index() == 0
-    lines = _read(workdir / FILE) if is_first else []
+    lines = read_records(workdir / FILE) if is_first else []
     self._number = 1 + max((line["start"] for line in lines), default=-1)
     self._before = _whole(lines, first_step)
     # A version that kept no such file may have begun the run.
@@ -97,18 +97,6 @@ class Clock:
   @property
   def _elapsed(self) -> float:
     return time.perf_counter() - self._started
-
-
-def _read(path: Path) -> list[dict]:
-  if not path.exists():
-    return []
-  lines = []
-  for line in path.read_text(encoding="utf-8").splitlines():
-    try:
-      lines.append(json.loads(line))
-    except json.JSONDecodeError:  # a kill cut this line short
-      continue
-  return lines
 
 
 def _whole(lines: list[dict], first_step: int) -> tuple[float, float]:

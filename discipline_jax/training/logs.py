@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float32
 
-from discipline_jax.files.growing import Growing
+from discipline_jax.files.growing import Growing, read_records
 from discipline_jax.files.log_errors import explained
 from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
@@ -36,19 +36,14 @@ class MetricsLog:
     from tensorboardX.event_file_writer import EventsWriter
     from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-    kept = []
-    before = workdir / "metrics.jsonl"
-    if before.exists():
-      for line in before.read_text(encoding="utf-8").splitlines():
-        try:
-          record = json.loads(line)
-        except json.JSONDecodeError:
-          break  # a kill cut this line short
-        if record["step"] <= first_step and not record["split"].startswith("test"):
-          kept.append(line + "\n")
+    kept = [
+      record
+      for record in read_records(workdir / "metrics.jsonl")
+      if record["step"] <= first_step and not record["split"].startswith("test")
+    ]
     with explained(self._path):
       with whole_file(self._path, text=True) as file:
-        file.write("".join(kept))
+        file.writelines(json.dumps(record) + "\n" for record in kept)
       self._file = self._path.open("a", encoding="utf-8")
       events = self._files.path / "events"
       events.mkdir(exist_ok=True)

@@ -12,7 +12,8 @@ import pytest
 from discipline_jax.errors import UserError
 from discipline_jax.files import downloads
 from discipline_jax.files.downloads import Source, fetch, unpack
-from tests.files.web_server import Served, serving, sha256, zipped
+from tests.files.web_server import Served, Server, sha256, zipped
+from tests.serving import serving
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -20,7 +21,7 @@ CONTENT = bytes(range(256)) * 4000
 @pytest.fixture
 def server(monkeypatch):
   monkeypatch.setenv("no_proxy", "*")
-  with serving() as server:
+  with serving(Server()) as server:
     yield server
 
 

@@ -1,13 +1,10 @@
 """A web server for tests, which can also do what a server should not."""
 
-import contextlib
 import dataclasses
 import hashlib
 import http.server
 import io
-import threading
 import zipfile
-from collections.abc import Iterator
 
 from discipline_jax.files.downloads import Source
 
@@ -78,14 +75,3 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
   def log_message(self, *_):
     pass
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[Server]:
-  """Runs a server while the block runs."""
-  with Server() as server:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()

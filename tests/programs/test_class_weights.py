@@ -14,6 +14,7 @@ from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.training.sharding import make_mesh
+from tests.small_network import SIZES
 
 LABELS = "aaaaaabbcaabacaaabaa" * 3
 
@@ -28,14 +29,7 @@ def config(tmp_path):
   config = defaults.finetune()
   config.task.update(name="custom", path=str(path))
   config.model.update(init="scratch", dropout=0.0, attention_dropout=0.0)
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-  )
+  config.model.config.update(SIZES)
   config.train.update(
     batch_size=12, steps=1, grad_accumulation=1, learning_rate=1e-2, class_weights="balanced"
   )

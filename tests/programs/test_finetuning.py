@@ -23,6 +23,7 @@ from discipline_jax.training.samples import Batch, sample_loss
 from discipline_jax.training.sharding import make_mesh, state_shardings
 from discipline_jax.training.state import Best, TrainState, first_best, update_best
 from discipline_jax.training.update import compiler_options, make_train_step
+from tests.small_network import SIZES
 
 NUM_STEPS = 10
 
@@ -32,14 +33,7 @@ def config(mesh=(1, 1, 1), **train):
   config = defaults.finetune()
   config.task.name = "dna_planted"
   config.model.update(init="scratch", dropout=0.0, attention_dropout=0.0)
-  config.model.config.update(
-    vocab_size=64,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-  )
+  config.model.config.update(SIZES)
   config.train.update(steps=NUM_STEPS, learning_rate=1e-3, grad_accumulation=1, **train)
   config.mesh.data, config.mesh.fsdp, config.mesh.tensor = mesh
   return config

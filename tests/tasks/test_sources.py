@@ -6,7 +6,8 @@ from discipline_jax import defaults, tasks
 from discipline_jax.files.downloads import Source
 from discipline_jax.tasks import sources
 from discipline_jax.tasks.sources import ensure
-from tests.files.web_server import Served, serving, zipped
+from tests.files.web_server import Served, Server, zipped
+from tests.serving import serving
 
 CONTENT = b"content"
 
@@ -15,7 +16,7 @@ CONTENT = b"content"
 def server(monkeypatch):
   monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
   monkeypatch.setenv("no_proxy", "*")
-  with serving() as server:
+  with serving(Server()) as server:
     yield server
 
 
