@@ -4,9 +4,10 @@ Exit codes: 0 done; 2 a mistake of the user, told in one line; 3 the run failed;
 same command again; 130 interrupted by the user.
 """
 
-import _thread
 import contextlib
 import errno
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -70,12 +71,15 @@ def _no_interrupt_lost() -> Iterator[None]:
   before = sys.unraisablehook
   lost: list[threading.Timer] = []
 
+  def again() -> (
+    None
+  ):  # a signal also ends a wait of the main thread; `_thread.interrupt_main` does not
+    os.kill(os.getpid(), signal.SIGINT)
+
   def look(unraisable: "sys.UnraisableHookArgs") -> None:
     if unraisable.exc_type is not KeyboardInterrupt:
       return before(unraisable)
-    lost.append(
-      threading.Timer(_AGAIN, _thread.interrupt_main)
-    )  # raised here it would be ignored, too
+    lost.append(threading.Timer(_AGAIN, again))  # raised here it would be ignored, too
     lost[-1].start()
 
   sys.unraisablehook = look
