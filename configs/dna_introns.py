@@ -6,7 +6,8 @@
 
 Needs dna/GCF_000146045.2_R64_genes_with_introns.fsa and dna/GCF_000146045.2_R64_introns.txt below --config.data_dir.
 Genes are read in overlapping windows and split by chromosome. The metric is F1 of intron bases; result.json has F1 of
-whole introns, too, of which both ends must be right. No published value is known for this split.
+whole introns, too, of which both ends must be right. No published value is known for this split. Measured with
+BERT of 2 x 128 and 120 updates: 42.2 pre-trained, 46.3 from scratch, 53.1 a linear model (RESULTS.md).
 """
 
 from discipline_jax import defaults
