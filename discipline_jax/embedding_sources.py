@@ -68,7 +68,7 @@ class Source:
     inputs: how the rows of the table become inputs of the model.
     network: the encoder.
     known: the symbols that training saw; empty if that is not known.
-    what_is_unknown: what a warning says of what the model does not know, such as "are no tokens of the model".
+    what_is_unknown: what a warning says of what the model does not know, such as "symbols are no tokens of the model".
     remedy: what to do about it.
   """
 

@@ -71,9 +71,8 @@ def _no_interrupt_lost() -> Iterator[None]:
   before = sys.unraisablehook
   lost: list[threading.Timer] = []
 
-  def again() -> (
-    None
-  ):  # a signal also ends a wait of the main thread; `_thread.interrupt_main` does not
+  def again() -> None:
+    # A signal also ends a wait of the main thread; `_thread.interrupt_main` does not.
     os.kill(os.getpid(), signal.SIGINT)
 
   def look(unraisable: "sys.UnraisableHookArgs") -> None:

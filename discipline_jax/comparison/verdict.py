@@ -60,7 +60,7 @@ class Candidate:
 
   @property
   def items(self) -> str:
-    """What is scored, `samples` or `positions`."""
+    """Returns what is scored, `samples` or `positions`."""
     return "samples" if self.positions is None else "positions"
 
   def scores(self, metric: str) -> list[float]:

@@ -21,9 +21,8 @@ from discipline_jax.tasks.label_sets import BETWEEN, LabelSet
 from discipline_jax.tasks.positions import PositionAnswer
 from discipline_jax.tasks.splits import Split
 
-_MOST_RUNS = (
-  256  # of positions: so many symbols are read in a row that there are at most as many runs of them
-)
+# Around positions, as many symbols are read in a row as have at most so many different runs.
+_MOST_RUNS = 256
 
 
 @dataclasses.dataclass(frozen=True)

@@ -105,9 +105,8 @@ def devices(chips: str) -> tuple[Chip, Sequence[jax.Device]]:
       f"inspect.chips = {chips!r} has a shape that its compiler does not take ({reason}); set --config.inspect.chips to"
       " one that exists, as in v5e:2x4 or h100:8"
     ) from None
-  except (
-    RuntimeError
-  ) as error:  # so JAX says that a compiler is missing, of GPUs with a NotImplementedError
+  except RuntimeError as error:
+    # A compiler is missing; of GPUs JAX says so with a NotImplementedError.
     reason = " ".join(str(error).split())[:120]
     raise UserError(
       f"no compiler for inspect.chips = {chips!r} ({reason}); install it with pip install -e '.[{extra}]'"

@@ -171,9 +171,8 @@ def _max_length(config: ConfigDict, task: Task, model: Model) -> int:
 
 def check_training(config: ConfigDict) -> None:
   """Raises UserError for fields out of range that fine-tuning and pre-training share."""
-  if (
-    config.eval.every_steps is None
-  ):  # as in a config of a comparison, which sets it when it starts
+  # A comparison sets it only when it starts.
+  if config.eval.every_steps is None:
     raise UserError(
       "eval.every_steps is not set; set --config.eval.every_steps, the updates between evaluations"
     )

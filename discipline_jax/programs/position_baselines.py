@@ -21,7 +21,7 @@ _BLOCK = 100_000  # places whose inputs are made together, which bounds memory
 
 @dataclasses.dataclass(frozen=True)
 class Around:
-  """What the linear model reads around a position, and how many positions it learns from.
+  """Says what the linear model reads around a position, and how many positions it learns from.
 
   Attributes:
     reach: it reads what begins at this many places before and behind the position, and at those between.
@@ -142,8 +142,8 @@ def _linear(
 def _enough(labels: np.ndarray, train: np.ndarray, most: int) -> np.ndarray:
   """Returns training sequences, in random order, that have about `most` scored positions together."""
   order = np.random.default_rng(0).permutation(train)
-  before = np.cumsum(is_scored(labels[order]).sum(1)) - is_scored(labels[order]).sum(1)
-  return order[before < most]
+  sizes = is_scored(labels[order]).sum(1)
+  return order[np.cumsum(sizes) - sizes < most]
 
 
 def inputs_around(

@@ -37,7 +37,7 @@ class Cell:
 
   @property
   def is_finished(self) -> bool:
-    """Whether there is a result, of whatever run."""
+    """Returns whether there is a result, of whatever run."""
     return (self.workdir / "result.json").exists()
 
 
@@ -48,7 +48,7 @@ KINDS = ("finished", "broken", "running", "failed", "waiting", "stopped", "missi
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """How far a cell is.
+  """Says how far a cell is.
 
   Attributes:
     kind: one of KINDS.
@@ -174,9 +174,7 @@ def _fill_in(run: ConfigDict, config: ConfigDict, workdir: Path) -> str | None:
   if run.mode == "finetune" and config.data_dir is not None:
     run.data_dir = config.data_dir
   if run.mode == "pretrain" and run.corpus.path is not None:
-    folder = original(
-      str(tasks.data_directory(config))
-    )  # of a bucket, what is read is copied later
+    folder = original(str(tasks.data_directory(config)))  # what is read of a bucket is copied later
     run.corpus.path = run.corpus.path.replace("{data_dir}", folder)
   name, at, step = (run.model.checkpoint or "").partition("@")
   if name in config.runs:

@@ -1,4 +1,4 @@
-"""What all answers about each position of a sequence have in common, whatever they say of it.
+"""Has what all answers about each position of a sequence have in common, whatever they say of it.
 
 Their targets are `labels` [samples, tokens]: -1 or NaN where a token is not scored, as special tokens and padding are.
 """

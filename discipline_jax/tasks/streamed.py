@@ -138,7 +138,7 @@ def _unknown_pieces(texts: Sequence[str], encoding: Encoding, unknown: int) -> l
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-  """What is known of a table after it was read once.
+  """Holds what is known of a table after it was read once.
 
   Attributes:
     rows: number of its rows.
