@@ -292,10 +292,10 @@ MODELS: dict[str, dict[str, Any]] = {
   "bert_tiny": {"model.checkpoint": "google/bert_uncased_L-2_H-128_A-2"},
   "roberta": {"model.checkpoint": "FacebookAI/roberta-base"},
   "albert": {"model.checkpoint": "albert/albert-base-v1"},
+  "electra": {"model.checkpoint": "google/electra-base-discriminator"},
+  "distilbert": {"model.checkpoint": "distilbert/distilbert-base-uncased"},
   "prot_bert": {"model.checkpoint": "Rostlab/prot_bert", "token_map.kind": "identity"},
-  "plus_tfm": {
-    "token_map.kind": "identity"
-  },  # model.checkpoint: the directory that models.plus_tfm wrote
+  "plus_tfm": {"token_map.kind": "identity"},  # model.checkpoint: what models.plus_tfm wrote
   "hilbert_cnn": {
     "token_map.kind": "identity",
     "model.init": "scratch",

@@ -252,7 +252,7 @@ def _head(pooling: str, model: Model) -> Head:
     return TokenClassifier(1)
   assert isinstance(model.config, ModelConfig)
   assert model.checkpoint is not None
-  reads_pooler = model.config.has_pooler and model.config.model_type != "roberta"
+  reads_pooler = model.config.family.has_pooler and model.config.family.classifier_act is None
   if reads_pooler and not any("pooler." in name for name in open_weights(model.checkpoint)):
     raise UserError(
       f"embed.pooling = 'pooled', but the checkpoint has no pooler, {model.checkpoint}; set --config.embed.pooling=mean"

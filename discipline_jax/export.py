@@ -214,13 +214,13 @@ def _symbol_ids(
 def _with_padding(params: dict, config: models.ModelConfig, pad_id: int) -> models.ModelConfig:
   """Returns the sizes with the padding token that the tokenizer has.
 
-  RoBERTa counts positions from the id of padding, so the rows of its position table are moved in `params`.
+  RoBERTa's positions are counted from the id of padding, so the rows of its position table are moved in `params`.
   """
   shift = pad_id - config.pad_token_id
   config = dataclasses.replace(
     config, pad_token_id=pad_id, vocab_size=len(word_embeddings(params)["weight"])
   )
-  if shift == 0 or config.model_type != "roberta":
+  if shift == 0 or not config.family.counts_padding:
     return config
   positions = params["base_model"]["embeddings"]["position_embeddings"]
   table = np.asarray(positions["weight"])

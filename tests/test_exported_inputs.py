@@ -37,6 +37,7 @@ FAMILIES = {
   "roberta": {"<pad>": 1, "<unk>": 3, "<s>": 0, "</s>": 2, "<mask>": 4},
   "albert": {"<pad>": 0, "<unk>": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4},
 }
+FAMILIES |= {"electra": FAMILIES["bert"], "distilbert": FAMILIES["bert"]}
 
 
 def write_checkpoint(folder, family):
@@ -47,7 +48,8 @@ def write_checkpoint(folder, family):
   others = range(SIZES["vocab_size"] - len(tokens))
   tokens += [f"[unused{i}]" if i % 2 else f"word{i}" for i in others]
   (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
-  own = {"roberta": {"type_vocab_size": 1}, "albert": {"embedding_size": 16}}
+  narrow = {"embedding_size": 16}
+  own = {"roberta": {"type_vocab_size": 1}, "albert": narrow, "electra": narrow}
   fields = {"model_type": family, **SIZES, **own.get(family, {})}
   (folder / "config.json").write_text(json.dumps(fields))
 
@@ -87,7 +89,7 @@ def outputs_of(folder, texts):
     name: jnp.array(ids)
     for name, ids in tokenizer(*map(list, columns), padding=True, truncation=True).items()
   }
-  assert ("token_type_ids" in inputs) == (config["type_vocab_size"] > 1)
+  assert ("token_type_ids" in inputs) == (config.get("type_vocab_size", 1) > 1)
   # In PyTorch, RoBERTa counts positions by the ids that are not padding.
   ids = inputs.pop("input_ids")
   np.testing.assert_array_equal(ids != tokenizer.pad_token_id, inputs["attention_mask"] == 1)
@@ -126,6 +128,7 @@ def table(tmp_path_factory):
     *(("roberta", kind) for kind in KINDS),
     *(("bert", kind) for kind in ("random", "shift")),
     ("albert", "random_shift"),
+    *((family, "random") for family in ("electra", "distilbert")),
   ],
 )
 def test_maps(family, kind, table, tmp_path):

@@ -1,4 +1,4 @@
-"""Tests RoBERTa and ALBERT on a task, from a checkpoint to an exported model."""
+"""Tests the families other than BERT on a task, from a checkpoint to an exported model."""
 
 import json
 import shutil
@@ -18,6 +18,8 @@ from tests.whole_runs import one_device
   [
     ("roberta_gelu", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]),
     ("albert_groups", ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
+    ("electra_narrow", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),
+    ("distilbert_gelu", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),
   ],
 )
 def test_other_families_are_fine_tuned(family, special, init, testdata, tmp_path):

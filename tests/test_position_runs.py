@@ -112,7 +112,7 @@ def test_predictions_are_those_of_pytorch(finished, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["left_to_right", "roberta", "albert"])
+@pytest.mark.parametrize("family", ["left_to_right", "roberta", "albert", "electra", "distilbert"])
 def test_other_families(family, tmp_path):
   """A left-to-right model is exported, too: each symbol is answered at its own token."""
   write_checkpoint(tmp_path / "model", "bert" if family == "left_to_right" else family)

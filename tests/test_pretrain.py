@@ -378,7 +378,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     (["--config.objective.kind=nsp"], "objective.kind = 'nsp' is not one of: mlm, mlm_nsp"),
     (
       ["--config.objective.kind=mlm_nsp", "--config.model.config.model_type=roberta"],
-      "RoBERTa has no task on pairs of segments",
+      "roberta has no task on pairs of segments",
     ),
     (["--config.train.optimizer=lamb"], "train.optimizer = 'lamb' is not one of: adam"),
   ],

@@ -1,4 +1,4 @@
-"""Holds BERT, RoBERTa, ALBERT and PLUS-TFM in Flax NNX; reads and writes checkpoints in Hugging Face's format."""
+"""Holds BERT and its families in Flax NNX; reads and writes checkpoints in Hugging Face's format."""
 
 from discipline_jax.models.config import ModelConfig, read_config
 from discipline_jax.models.encoder import Encoder, EncoderOutput

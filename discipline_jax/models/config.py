@@ -1,8 +1,6 @@
 """Sizes and options of an encoder, with Hugging Face's names, read from a `config.json`.
 
-One network serves BERT, RoBERTa, ALBERT and PLUS-TFM. `ModelConfig` holds their differences: the first position or
-sinusoidal positions, the width of the embeddings, the layers that share weights, the normalization, the dropout, and
-the pooler.
+One network serves all families. `models.families` lists their differences.
 """
 
 import dataclasses
@@ -12,34 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from discipline_jax.errors import UserError
-from discipline_jax.models.family import find_model_type
+from discipline_jax.models.families import FAMILIES, Family
 from discipline_jax.models.layers import ACTIVATIONS
+from discipline_jax.models.model_type import find_model_type
 
-# Defaults of transformers that differ from BERT's, for fields that a config.json leaves out.
-_DEFAULTS: dict[str, dict[str, Any]] = {
-  "bert": {},
-  "roberta": {"vocab_size": 50265, "pad_token_id": 1},
-  "albert": {
-    "vocab_size": 30000,
-    "embedding_size": 128,
-    "hidden_size": 4096,
-    "num_attention_heads": 64,
-    "intermediate_size": 16384,
-    "num_hidden_groups": 1,
-    "hidden_act": "gelu_new",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "classifier_dropout": 0.1,
-  },
-  "plus_tfm": {"vocab_size": 25, "max_position_embeddings": 515},
-}
-FAMILIES = tuple(_DEFAULTS)
-# Families that differ from another one by their training data and tokenizer alone.
-_SAME_NETWORKS = {"xlm-roberta": "roberta", "camembert": "roberta"}
-# ALBERT's name of the field `classifier_dropout`.
-_CLASSIFIER_DROPOUT = {"albert": "classifier_dropout_prob"}
-_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
-_WITHOUT_SHARING = ("bert", "roberta")  # families that do not have these fields
+_OWN_SIZES = {name for family in FAMILIES.values() for name in family.own_sizes}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +39,15 @@ class ModelConfig:
   initializer_range: float = 0.02
   layer_norm_eps: float = 1e-12
   pad_token_id: int = 0
-  embedding_size: int | None = None  # ALBERT's factorised embeddings; None means hidden_size
+  embedding_size: int | None = None  # of factorised embeddings; None means hidden_size
   num_hidden_groups: int | None = None  # ALBERT's groups share weights; None means no sharing
   inner_group_num: int = 1  # number of layers in one of ALBERT's groups
   is_decoder: bool = False  # True for a left-to-right BERT: no position sees a later one
+
+  @property
+  def family(self) -> Family:
+    """Returns in what the network differs from BERT's."""
+    return FAMILIES[self.model_type]
 
   @property
   def summary(self) -> str:
@@ -82,22 +62,7 @@ class ModelConfig:
   @property
   def first_position(self) -> int:
     """Returns the row of the position table for the first token; RoBERTa's is the one after the padding's row."""
-    return self.pad_token_id + 1 if self.model_type == "roberta" else 0
-
-  @property
-  def has_sinusoids(self) -> bool:
-    """Tells whether positions are sinusoids (Vaswani et al. 2017) instead of a trained table."""
-    return self.model_type == "plus_tfm"
-
-  @property
-  def normalizes_by_root(self) -> bool:
-    """Tells whether LayerNorm divides by the square root of the standard deviation, as in PLUS-TFM."""
-    return self.model_type == "plus_tfm"
-
-  @property
-  def has_pooler(self) -> bool:
-    """Tells whether there is a pooler, a dense layer on the first position; if not, heads read the position itself."""
-    return self.model_type != "plus_tfm"
+    return self.pad_token_id + 1 if self.family.counts_padding else 0
 
   @property
   def max_length(self) -> int:
@@ -117,24 +82,24 @@ class ModelConfig:
   @property
   def feed_forward_dropout_prob(self) -> float:
     """Returns the dropout rate after the feed-forward network; ALBERT has none (Lan et al. 2020, section 4.7)."""
-    return 0.0 if self.model_type == "albert" else self.hidden_dropout_prob
+    return self.hidden_dropout_prob if self.family.feed_forward_dropout else 0.0
 
-  @property
-  def classifier_dropout_prob(self) -> float:
-    """Returns the dropout rate of a head's input; by default it is `hidden_dropout_prob`, as in transformers."""
-    rate = self.classifier_dropout
+  def head_dropout_prob(self, head: str) -> float:
+    """Returns the dropout rate of a head's input, by the head's name in `Family.dropout_heads`."""
+    rate = self.classifier_dropout if head in self.family.dropout_heads else None
     return self.hidden_dropout_prob if rate is None else rate
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the fields of a `config.json` that `from_dict` and transformers can read."""
-    fields = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
-    if self.model_type in _CLASSIFIER_DROPOUT and "classifier_dropout" in fields:
-      fields[_CLASSIFIER_DROPOUT[self.model_type]] = fields.pop("classifier_dropout")
-    if self.model_type != "albert":
-      del fields["inner_group_num"]
+    fields = dataclasses.asdict(self) | {"embedding_size": self.embedding_features}
+    for name in _OWN_SIZES - {*self.family.own_sizes}:
+      del fields[name]
+    if not self.family.has_segments:
+      del fields["type_vocab_size"]
     if not self.is_decoder:
       del fields["is_decoder"]
-    return fields
+    names = self.family.fields
+    return {names.get(name, name): value for name, value in fields.items() if value is not None}
 
   @classmethod
   def from_dict(cls, fields: Mapping[str, Any], where: str) -> "ModelConfig":
@@ -152,8 +117,8 @@ class ModelConfig:
       raise UserError(
         f"model_type {model_type!r}, {where}, is not one of: {', '.join(FAMILIES)}; give a checkpoint of one of these"
       )
-    if model_type in _WITHOUT_SHARING:
-      cls._check_no_sharing(fields, model_type, where)
+    family = FAMILIES[model_type]
+    cls._check_own_sizes(fields, model_type, where)
     refused = {
       "pruned_heads": bool(fields.get("pruned_heads")),
       "quantization_config": fields.get("quantization_config") is not None,
@@ -171,23 +136,24 @@ class ModelConfig:
     given = {name: value for name, value in fields.items() if name in known}
     if given.get("pad_token_id") is None:
       given.pop("pad_token_id", None)
-    own_name = _CLASSIFIER_DROPOUT.get(model_type, "classifier_dropout")
-    if own_name in fields:
-      given["classifier_dropout"] = fields[own_name]
-    values = _DEFAULTS[model_type] | given
+    given |= {name: fields[own] for name, own in family.fields.items() if own in fields}
+    values = {**family.defaults, **given}
     cls._check_values(values, where)
     config = cls(**values)
     config._check_sizes(where)
+    if not family.projects_always and config.embedding_size == config.hidden_size:
+      return dataclasses.replace(config, embedding_size=None)
     return config
 
   @classmethod
-  def _check_no_sharing(cls, fields: Mapping[str, Any], model_type: str, where: str) -> None:
-    """Raises UserError for ALBERT's fields in another family, whose checkpoints could not hold such a network."""
-    for name in _ALBERT_ONLY:
+  def _check_own_sizes(cls, fields: Mapping[str, Any], model_type: str, where: str) -> None:
+    """Raises UserError for sizes of other families, because the family's checkpoints could not hold such a network."""
+    for name in sorted(_OWN_SIZES - {*FAMILIES[model_type].own_sizes}):
       if fields.get(name) is not None:
+        others = [other for other, family in FAMILIES.items() if name in family.own_sizes]
         raise UserError(
-          f"{name} = {fields[name]!r}, {where}, is for ALBERT, but model_type is {model_type}; leave it unset, or set"
-          " model_type to albert"
+          f"{name} = {fields[name]!r}, {where}, is for {', '.join(others)}, but model_type is {model_type}; leave it"
+          " unset, or set another model_type"
         )
 
   @classmethod
@@ -240,9 +206,12 @@ def read_config(directory: pathlib.Path) -> ModelConfig:
   fields = read_fields(directory)
   if fields.get("model_type") is None:
     fields["model_type"] = find_model_type(directory, fields)
-  fields["model_type"] = _SAME_NETWORKS.get(str(fields["model_type"]), fields["model_type"])
-  if fields["model_type"] in _WITHOUT_SHARING:  # transformers does not look at these, either
-    fields = {name: value for name, value in fields.items() if name not in _ALBERT_ONLY}
+  for name, family in FAMILIES.items():
+    if fields["model_type"] in (name, *family.aliases):
+      # transformers does not look at sizes of other families, either.
+      others = _OWN_SIZES - {*family.own_sizes}
+      fields = {field: fields[field] for field in fields if field not in others}
+      fields["model_type"] = name
   return ModelConfig.from_dict(fields, str(directory / "config.json"))
 
 

@@ -17,9 +17,13 @@ class Embeddings(nnx.Module):
   def __init__(self, config: ModelConfig, rngs: Rngs):
     std, size = config.initializer_range, config.embedding_features
     self.word_embeddings = Embedding(config.vocab_size, size, std=std, rngs=rngs)
-    if not config.has_sinusoids:
+    if not config.family.has_sinusoids:
       self.position_embeddings = Embedding(config.max_position_embeddings, size, std=std, rngs=rngs)
-    self.token_type_embeddings = Embedding(config.type_vocab_size, size, std=std, rngs=rngs)
+    self.token_type_embeddings = (
+      Embedding(config.type_vocab_size, size, std=std, rngs=rngs)
+      if config.family.has_segments
+      else None
+    )
     self.LayerNorm = layer_norm(config, size)
     self.dropout_rate = config.hidden_dropout_prob
     self.first_position = config.first_position
@@ -31,7 +35,9 @@ class Embeddings(nnx.Module):
     mask: jax.Array | None,
     key: jax.Array | None,
   ) -> jax.Array:
-    x = self.word_embeddings(ids) + self.token_type_embeddings(token_type_ids)
+    x = self.word_embeddings(ids)
+    if self.token_type_embeddings is not None:
+      x = x + self.token_type_embeddings(token_type_ids)
     x = x + self._positions(ids.shape[1], mask)
     return dropout(key, self.LayerNorm(x), self.dropout_rate)
 
@@ -43,13 +49,13 @@ class Embeddings(nnx.Module):
     if self.first_position == 0 or mask is None:
       rows = slice(self.first_position, self.first_position + length)
       return self.position_embeddings.weight[...][None, rows]
-    # In RoBERTa, all padding has the same row, the one before the first position's.
+    # All padding has the same row, the one before the first position's.
     return self.position_embeddings(jnp.cumsum(mask, axis=1) * mask + self.first_position - 1)
 
 
 def layer_norm(config: ModelConfig, features: int) -> LayerNorm:
   """Returns the layer normalization of the family."""
-  kind = RootLayerNorm if config.normalizes_by_root else LayerNorm
+  kind = RootLayerNorm if config.family.normalizes_by_root else LayerNorm
   return kind(features, eps=config.layer_norm_eps)
 
 

@@ -1,5 +1,4 @@
-"""The encoder of BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020) and PLUS-TFM (Min et
-al. 2019) in Flax NNX.
+"""The encoder of BERT (Devlin et al. 2019) and of the families that `models.families` lists, in Flax NNX.
 
 The path of a parameter in `nnx.state(Encoder(...))`, joined by dots, is its name in a checkpoint of
 `transformers.BertModel`, for example `encoder.layer.0.attention.self.query.weight`. `models.names` holds the names in
@@ -82,7 +81,7 @@ class Encoder(nnx.Module):
     self.source: pathlib.Path | None = None  # directory of the checkpoint, set by `models.load`
     self.embeddings = Embeddings(config, rngs)
     self.encoder = Layers(config, rngs)
-    self.pooler = Pooler(config, rngs) if add_pooling_layer and config.has_pooler else None
+    self.pooler = Pooler(config, rngs) if add_pooling_layer and config.family.has_pooler else None
 
   def __call__(
     self,
@@ -221,7 +220,7 @@ def _chosen(
 
 
 class Layers(nnx.Module):
-  """The layers of an encoder, and ALBERT's projection before them."""
+  """The layers of an encoder, and the projection of factorised embeddings before them."""
 
   def __init__(self, config: ModelConfig, rngs: Rngs):
     if config.embedding_size is not None:
@@ -231,7 +230,7 @@ class Layers(nnx.Module):
     self.layer = nnx.List([Layer(config, rngs) for _ in range(max(config.layer_order) + 1)])
 
   def project(self, x: jax.Array) -> jax.Array:
-    """Projects embeddings to the width of the layers, in ALBERT; returns `x` itself in the other families."""
+    """Projects factorised embeddings to the width of the layers; returns other ones as they are."""
     return (
       self.embedding_hidden_mapping_in(x) if hasattr(self, "embedding_hidden_mapping_in") else x
     )

@@ -19,10 +19,11 @@ from discipline_jax.models.config import ModelConfig
 from discipline_jax.models.encoder import Encoder
 from discipline_jax.models.hilbert_cnn import HilbertCNN, HilbertConfig
 from discipline_jax.models.key_stream import Rngs
-from discipline_jax.models.layers import Linear, dropout, split_key
+from discipline_jax.models.layers import ACTIVATIONS, Linear, dropout, split_key
 
 # A `Classifier` can have either encoder.
 ClassifierConfig = ModelConfig | HilbertConfig
+_ACTIVATIONS = {**ACTIVATIONS, "tanh": jnp.tanh}
 
 
 @runtime_checkable
@@ -94,26 +95,30 @@ class MultipleChoice:
   """A head that gives a score to each of several choices."""
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "ChoiceClassifier":
+    if config.family.classifier_act is not None and not config.family.has_pooler:
+      raise ValueError(
+        f"{config.model_type} has no pooler for MultipleChoice; give a checkpoint of BERT, RoBERTa or ALBERT"
+      )
     return ChoiceClassifier(config, rngs=rngs, dtype=dtype)
 
 
 class SequenceClassifier(nnx.Module):
   """Dropout and a dense layer on the pooled output.
 
-  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself. The last layer is
+  Families without a pooler read the first position, most of them through a dense layer in the head. The last layer is
   computed in float32, because values far from 0 have no digits after the point in bfloat16.
   """
 
   def __init__(
     self, config: ModelConfig, num_labels: int, *, rngs: Rngs, dtype: DTypeLike = jnp.float32
   ):
-    pools = config.model_type != "roberta"
+    pools = config.family.classifier_act is None
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=pools)
     self.classifier = (
       _linear(config, num_labels, rngs) if pools else FirstPosition(config, num_labels, rngs)
     )
     self.num_labels = num_labels
-    self.dropout_rate = config.classifier_dropout_prob
+    self.dropout_rate = config.head_dropout_prob("rows")
 
   def __call__(
     self,
@@ -138,16 +143,21 @@ class SequenceClassifier(nnx.Module):
 
 
 class FirstPosition(nnx.Module):
-  """RoBERTa's classifier of rows: two dense layers with dropout on the first position."""
+  """A classifier of rows for encoders without a pooler: two dense layers with dropout on the first position."""
 
   def __init__(self, config: ModelConfig, num_labels: int, rngs: Rngs):
     self.dense = _linear(config, config.hidden_size, rngs)
     self.out_proj = _linear(config, num_labels, rngs)
-    self.dropout_rate = config.classifier_dropout_prob
+    assert config.family.classifier_act is not None  # else there is a pooler, or no layer
+    self.activation = _ACTIVATIONS[config.family.classifier_act]
+    self.dropout_rate = config.head_dropout_prob("rows")
+    self.dropout_before = config.family.dropout_before
 
   def __call__(self, x: Float[Array, "batch hidden"], key: jax.Array | None) -> jax.Array:
     keys = split_key(key, 2)
-    x = jnp.tanh(self.dense(dropout(keys[0], x, self.dropout_rate)))
+    if self.dropout_before:
+      x = dropout(keys[0], x, self.dropout_rate)
+    x = self.activation(self.dense(x))
     return self.out_proj(dropout(keys[1], x, self.dropout_rate).astype(jnp.float32))
 
 
@@ -160,7 +170,7 @@ class PositionClassifier(nnx.Module):
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype, add_pooling_layer=False)
     self.classifier = _linear(config, num_labels, rngs)
     self.num_labels = num_labels
-    self.dropout_rate = config.classifier_dropout_prob
+    self.dropout_rate = config.head_dropout_prob("tokens")
 
   def __call__(
     self,
@@ -210,12 +220,7 @@ class ChoiceClassifier(nnx.Module):
   def __init__(self, config: ModelConfig, *, rngs: Rngs, dtype: DTypeLike = jnp.float32):
     self.base_model = Encoder(config, rngs=rngs, dtype=dtype)
     self.classifier = _linear(config, 1, rngs)
-    # transformers' RobertaForMultipleChoice does not use the field classifier_dropout.
-    self.dropout_rate = (
-      config.hidden_dropout_prob
-      if config.model_type == "roberta"
-      else config.classifier_dropout_prob
-    )
+    self.dropout_rate = config.head_dropout_prob("choices")
 
   def __call__(
     self,
@@ -256,7 +261,7 @@ def _rescaled(layer: dict, factor: jax.Array, offset: jax.Array) -> dict:
     last = max(layer["layers"])
     changed = _rescaled(layer["layers"][last], factor, offset)
     return layer | {"layers": layer["layers"] | {last: changed}}
-  if "out_proj" in layer:  # RoBERTa
+  if "out_proj" in layer:  # FirstPosition
     return layer | {"out_proj": _rescaled(layer["out_proj"], factor, offset)}
   changed = jax.tree.map(lambda leaf: leaf * _expand(factor, leaf), layer)
   return changed | {"bias": changed["bias"] + _expand(offset, changed["bias"])}

@@ -24,7 +24,10 @@ from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
 _READERS = 4
 # How the names of an encoder's weights begin, without the family's prefix (`bert.`). All other weights are of heads.
-_OF_ENCODER = re.compile(r"(embeddings|encoder|prefix|final|layer_?norm)", re.IGNORECASE)
+_OF_ENCODER = re.compile(
+  r"(embeddings|encoder|transformer|prefix|final|layer_?norm)", re.IGNORECASE
+)
+_LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d+)\.")
 # How the names of tensors end that are not weights: constants, and the state of the Adam optimizer.
 _BUFFERS = ("position_ids", "token_type_ids", "adam_m", "adam_v")
 
@@ -37,7 +40,7 @@ def load(
   dtype: DTypeLike = jnp.float32,
   seed: int = 0,
 ) -> nnx.Module:
-  """Loads a BERT, RoBERTa, ALBERT or PLUS-TFM model (PLUS-TFM is a BERT for proteins).
+  """Loads a model of one of the families that `models.families` lists.
 
   Args:
     checkpoint: a directory in Hugging Face's format; the workdir of a pre-training, as `WORKDIR` or `WORKDIR@STEP`; or
@@ -198,7 +201,7 @@ def _check_rest(
   if not any(name.startswith(prefix) for name in weights):
     inside = [name for name in others if _OF_ENCODER.match(name)]
   rest = [name for name in inside if not name.startswith("pooler.")]
-  layers = {int(match[1]) for name in rest if (match := re.match(r"encoder\.layer\.(\d+)\.", name))}
+  layers = {int(match[1]) for name in rest if (match := _LAYER.match(name))}
   surplus = {layer for layer in layers if layer >= config.num_hidden_layers}
   if surplus:
     logging.warning(
@@ -207,8 +210,9 @@ def _check_rest(
       len(surplus),
       config.num_hidden_layers,
     )
-  prefixes = tuple(f"encoder.layer.{layer}." for layer in surplus)
-  others = [name for name in rest if not (prefixes and name.startswith(prefixes))]
+  others = [
+    name for name in rest if not ((match := _LAYER.match(name)) and int(match[1]) in surplus)
+  ]
   if others:
     raise UserError(
       f"the checkpoint is not a plain {config.model_type}: it has {others[0]} ({len(others)} such weights),"

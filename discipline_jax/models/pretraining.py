@@ -34,8 +34,10 @@ class Pretraining:
   remat: bool = False
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "PretrainingModel":
-    if self.next_sentence and config.model_type == "roberta":
-      raise ValueError("RoBERTa has no task on pairs of segments; set next_sentence=False")
+    if self.next_sentence and not config.family.has_pairs:
+      raise ValueError(
+        f"{config.model_type} has no task on pairs of segments; set next_sentence=False"
+      )
     return PretrainingModel(config, self, rngs=rngs, dtype=dtype)
 
 
@@ -69,8 +71,7 @@ class PretrainingModel(nnx.Module):
       config, rngs=rngs, dtype=dtype, add_pooling_layer=head.next_sentence, remat=head.remat
     )
     self.cls = PretrainingHeads(config, head.masked_lm, head.next_sentence, rngs)
-    # Only ALBERT has dropout before the classifier of pairs.
-    self.dropout_rate = config.classifier_dropout_prob if config.model_type == "albert" else 0.0
+    self.dropout_rate = config.head_dropout_prob("rows") if config.family.pairs_dropout else 0.0
 
   def __call__(
     self,
@@ -152,8 +153,7 @@ class Transform(nnx.Module):
       config.hidden_size, config.embedding_features, std=config.initializer_range, rngs=rngs
     )
     self.LayerNorm = layer_norm(config, config.embedding_features)
-    # transformers' RobertaLMHead always uses gelu.
-    self.activation = ACTIVATIONS["gelu" if config.model_type == "roberta" else config.hidden_act]
+    self.activation = ACTIVATIONS[config.family.lm_act or config.hidden_act]
 
   def __call__(self, x: jax.Array) -> jax.Array:
     return self.LayerNorm(self.activation(self.dense(x)))

@@ -27,7 +27,6 @@ from discipline_jax.models.heads import (
 from discipline_jax.models.names import checkpoint_name
 from discipline_jax.models.pretraining import PretrainingModel
 
-_FAMILY = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "plus_tfm": "PlusTfm"}
 _HEAD: dict[type, str] = {
   Encoder: "Model",
   SequenceClassifier: "ForSequenceClassification",
@@ -145,7 +144,7 @@ def _architecture(model: nnx.Module, config: ModelConfig) -> str:
     }[parts]
   else:
     head = _HEAD[type(model)]
-  return _FAMILY[config.model_type] + head
+  return config.family.class_name + head
 
 
 def _labels(model: nnx.Module, labels: tuple[str, ...], problem_type: str | None) -> dict:

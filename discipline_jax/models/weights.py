@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.families import FAMILIES
 from discipline_jax.models.other_frameworks import read_flax_file, read_tensorflow_file
 from discipline_jax.models.torch_file import read_torch_file
 
@@ -26,6 +27,7 @@ _FILES = (
 # Parts of names that wrappers of a network add: DataParallel, torch.compile, FSDP and activation checkpointing.
 _WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 _EMBEDDINGS = "embeddings.word_embeddings.weight"
+_FAMILY = re.compile(rf"(?:(?<=\.)|^)(?:{'|'.join(FAMILIES)})\.$")
 
 _POINTER = b"version https://git-lfs"
 _ALIGNMENT = 64  # bytes; XLA uses an array without copying it if its memory is aligned to this
@@ -123,7 +125,7 @@ def _unwrapped(weights: Weights, path: pathlib.Path) -> Weights:
     name: ".".join(part for part in name.split(".") if part not in _WRAPPERS) for name in weights
   }
   outer = {
-    re.sub(r"(?:(?<=\.)|^)(bert|roberta|albert)\.$", "", name.removesuffix(_EMBEDDINGS))
+    _FAMILY.sub("", name.removesuffix(_EMBEDDINGS))
     for name in names.values()
     if name == _EMBEDDINGS or name.endswith(f".{_EMBEDDINGS}")
   }

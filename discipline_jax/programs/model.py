@@ -103,9 +103,9 @@ def _check_layers(config: ConfigDict, model_config: ModelConfig) -> None:
     raise UserError(
       f"{what} does not apply to model.init = {config.model.init}; set --config.model.pretrained_layers=None"
     )
-  if model_config.model_type == "albert":
+  if model_config.num_hidden_groups is not None:
     raise UserError(
-      f"{what}, but all layers of ALBERT have the same weights; set --config.model.pretrained_layers=None"
+      f"{what}, but layers of ALBERT share their weights; set --config.model.pretrained_layers=None"
     )
   if len({*layers}) < len(layers) or not {*layers} <= {*range(number)}:
     raise UserError(

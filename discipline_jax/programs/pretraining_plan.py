@@ -116,8 +116,10 @@ def sizes(config: ConfigDict) -> ModelConfig:
   else:
     own |= {"is_decoder": True} if is_causal else {}
     model_config = ModelConfig.from_dict({"model_type": "bert", **own}, "in --config.model.config")
-  if KINDS[config.objective.kind][1] is not None and model_config.model_type == "roberta":
-    raise UserError("RoBERTa has no task on pairs of segments; set --config.objective.kind=mlm")
+  if KINDS[config.objective.kind][1] is not None and not model_config.family.has_pairs:
+    raise UserError(
+      f"{model_config.model_type} has no task on pairs of segments; set --config.objective.kind=mlm"
+    )
   if max(config.corpus.length) > model_config.max_length:
     raise UserError(
       f"corpus.length = {config.corpus.length}, but the model has {model_config.max_length} positions; lower it, or"

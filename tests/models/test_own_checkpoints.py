@@ -223,6 +223,8 @@ class TestFamily:
       ({}, "", ("vocab.txt",), "bert"),
       ({}, "", ("vocab.json", "merges.txt"), "roberta"),
       ({"inner_group_num": 1}, "", (), "albert"),
+      ({"architectures": ["DistilBertForMaskedLM"]}, "", (), "distilbert"),
+      ({}, "electra.", ("vocab.txt",), "electra"),
     ],
   )
   def test_without_model_type(self, checkpoint, fields, prefix, files, family):
@@ -407,7 +409,7 @@ class TestFields:
     directory, _ = checkpoint
     edit(directory, **{name: 2})
     models.load(str(directory))
-    with pytest.raises(UserError, match=f"{name} = 2, in a flag, is for ALBERT"):
+    with pytest.raises(UserError, match=f"{name} = 2, in a flag, is for .*albert"):
       models.ModelConfig.from_dict({"model_type": "bert", name: 2}, "in a flag")
 
   @pytest.mark.parametrize(

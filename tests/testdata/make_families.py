@@ -86,6 +86,62 @@ SMALL = {
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-7,
   },
+  "electra_narrow": {
+    "model_type": "electra",
+    "vocab_size": 45,
+    "embedding_size": 14,
+    "hidden_size": 30,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 38,
+    "max_position_embeddings": 28,
+    "type_vocab_size": 2,
+    "hidden_act": "relu",
+    "layer_norm_eps": 1e-6,
+  },
+  "electra_square": {
+    "model_type": "electra",
+    "vocab_size": 40,
+    "embedding_size": 24,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 30,
+    "max_position_embeddings": 20,
+    "type_vocab_size": 3,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+  },
+  "distilbert_gelu": {
+    "model_type": "distilbert",
+    "vocab_size": 52,
+    "dim": 28,
+    "n_layers": 3,
+    "n_heads": 4,
+    "hidden_dim": 46,
+    "max_position_embeddings": 25,
+    "activation": "gelu",
+  },
+  "distilbert_relu": {
+    "model_type": "distilbert",
+    "vocab_size": 33,
+    "dim": 20,
+    "n_layers": 2,
+    "n_heads": 2,
+    "hidden_dim": 24,
+    "max_position_embeddings": 18,
+    "activation": "relu",
+    "sinusoidal_pos_embds": True,
+    "pad_token_id": 3,
+  },
+}
+# How the names of classes begin, and the class with the head of the language model.
+CLASSES = {
+  "bert": ("Bert", "ForPreTraining"),
+  "roberta": ("Roberta", "ForMaskedLM"),
+  "albert": ("Albert", "ForPreTraining"),
+  "electra": ("Electra", "ForMaskedLM"),
+  "distilbert": ("DistilBert", "ForMaskedLM"),
 }
 REAL = ("minilm-l6-uncased", "bert-tiny-uncased", "albert-smiles", "roberta-antibody")
 LENGTHS = (12, 1, 7)
@@ -97,12 +153,11 @@ def inputs(config) -> dict[str, torch.Tensor]:
   mask = np.arange(max(LENGTHS))[None] < np.array(LENGTHS)[:, None]
   ordinary = np.setdiff1d(np.arange(config.vocab_size), [config.pad_token_id])
   ids = np.where(mask, rng.choice(ordinary, mask.shape), config.pad_token_id)
+  batch = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask).long()}
+  if config.model_type == "distilbert":  # it has no segments
+    return batch
   types = np.where(mask, rng.integers(0, config.type_vocab_size, mask.shape), 0)
-  return {
-    "input_ids": torch.tensor(ids),
-    "attention_mask": torch.tensor(mask).long(),
-    "token_type_ids": torch.tensor(types),
-  }
+  return batch | {"token_type_ids": torch.tensor(types)}
 
 
 def kept(states: torch.Tensor, batch: dict) -> np.ndarray:
@@ -115,8 +170,9 @@ def outputs(model, language_model, batch: dict) -> dict[str, np.ndarray]:
     arrays = {
       "hidden_states": np.stack([kept(state, batch) for state in output.hidden_states]),
       "attentions": np.stack([weights[0].numpy() for weights in output.attentions]),
-      "pooler_output": output.pooler_output.numpy(),
     }
+    if "pooler_output" in output:
+      arrays["pooler_output"] = output.pooler_output.numpy()
     if language_model is not None:
       output = language_model(**batch)
       logits = output.logits if "logits" in output else output.prediction_logits
@@ -140,13 +196,13 @@ def make_small(name: str, fields: dict) -> None:
   folder.mkdir(parents=True, exist_ok=True)
   config = transformers.AutoConfig.for_model(**fields, num_labels=3, attn_implementation="eager")
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-  family = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}[config.model_type]
+  family, pretraining = CLASSES[config.model_type]
 
   def of(head: str):
     return getattr(transformers, family + head)(config).eval()
 
   base, classifier = of("Model"), of("ForSequenceClassification")
-  language_model = of("ForMaskedLM" if family == "Roberta" else "ForPreTraining")
+  language_model = of(pretraining)
   for model in (base, classifier, language_model):
     perturb(model)
   prefix = config.model_type

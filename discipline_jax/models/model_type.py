@@ -9,10 +9,8 @@ from typing import Any
 from absl import logging
 
 from discipline_jax.errors import UserError
+from discipline_jax.models.families import FAMILIES
 from discipline_jax.models.weights import open_weights
-
-# The families with a name that transformers knows, and what the names of their classes begin with.
-_CLASSES = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
 
 
 def find_model_type(directory: pathlib.Path, fields: Mapping[str, Any]) -> str:
@@ -29,7 +27,7 @@ def find_model_type(directory: pathlib.Path, fields: Mapping[str, Any]) -> str:
   if found is None:
     found = _of_tokenizer(directory)
   if found is None:
-    names = ", ".join(_CLASSES)
+    names = ", ".join(FAMILIES)
     raise UserError(
       f"no model_type, and neither architectures nor weights nor tokenizer show one, {directory}/config.json;"
       f' add "model_type" to it: {names}'
@@ -47,9 +45,9 @@ def _say(directory: pathlib.Path, model_type: str) -> None:
 def _of_classes(architectures: Any) -> str | None:
   names = [str(name) for name in architectures] if isinstance(architectures, list) else []
   for name in names:
-    for family, start in _CLASSES.items():
-      if re.match(rf"{start}(Model|For|LMHead)", name):
-        return family
+    for model_type, family in FAMILIES.items():
+      if re.match(rf"{family.class_name}(Model|For|LMHead)", name):
+        return model_type
   return None
 
 
@@ -59,9 +57,9 @@ def _of_weights(directory: pathlib.Path) -> str | None:
     names = list(open_weights(directory))
   except UserError:  # there are none yet, or a reason that whoever reads them will tell
     return None
-  for family in _CLASSES:
-    if any(name.startswith(f"{family}.") for name in names):
-      return family
+  for model_type in FAMILIES:
+    if any(name.startswith(f"{model_type}.") for name in names):
+      return model_type
   if any("albert_layer_groups" in name for name in names):
     return "albert"
   if any(name.startswith("lm_head.layer_norm") for name in names):
