@@ -15,7 +15,7 @@ from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.tasks import Worker, counts_file
 from discipline_jax.corpora.workers import Processes
 from discipline_jax.errors import UserError
-from tests.corpora.small_text import small_config, write_text
+from tests.corpora.small_text import content, small_config, write_text
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,10 +32,6 @@ def _here():
 @pytest.fixture
 def config(tmp_path):
   return small_config(tmp_path)
-
-
-def content(directory):
-  return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from discipline_jax.corpora.source import Source
 from discipline_jax.corpora.stages import job_of
 from discipline_jax.corpora.workers import Processes
 from discipline_jax.errors import RunFailed
-from tests.corpora.small_text import small_config
+from tests.corpora.small_text import content, small_config
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -59,10 +59,6 @@ def prepared(folder):
 
 def parts(folder):
   return [path for path in (folder / "cache" / "corpora").iterdir() if path.suffix == ".part"]
-
-
-def content(directory):
-  return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 @pytest.fixture
