@@ -41,7 +41,7 @@ def targets(*labels):
 
 
 def table(folder, values, name="mine.csv"):
-  """A table in which the value is the number of A, moved and scaled; every third row is for validation."""
+  """Returns a table in which the value is the number of A, moved and scaled; every third row is for validation."""
   rng = np.random.default_rng(0)
   rows = []
   for i, value in enumerate(values):

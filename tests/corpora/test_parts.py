@@ -20,7 +20,7 @@ from tests.corpora.small_text import content, small_config, write_text
 
 @pytest.fixture(scope="module", autouse=True)
 def _here():
-  """Small blocks, which are made in this process: to start others takes seconds."""
+  """Makes blocks small, and in this process: to start others takes seconds."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(ranges, "CHARACTERS", 1200)
     patch.setattr(
@@ -36,7 +36,7 @@ def config(tmp_path):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-  """The files of the corpus that is prepared in one go."""
+  """Returns the files of the corpus that is prepared in one go."""
   folder = tmp_path_factory.mktemp("plain")
   found = content(prepare(small_config(folder)).directory)
   assert "train-24-0-00005.array_record" in found

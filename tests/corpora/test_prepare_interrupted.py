@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture
 def paused(tmp_path):
-  """A process, in its own process group, that has written some files of the corpus and pauses."""
+  """Yields a process, in its own process group, that has written some files of the corpus and pauses."""
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.corpora.paused", str(tmp_path)],
     cwd=ROOT,
@@ -63,7 +63,7 @@ def parts(folder):
 
 @pytest.fixture
 def expected(tmp_path):
-  """The files of the corpus when nothing interrupts."""
+  """Returns the files of the corpus when nothing interrupts."""
   folder = tmp_path / "expected"
   folder.mkdir()
   return content(prepare(small_config(folder)).directory)
@@ -109,7 +109,7 @@ def test_processes_wait_for_the_first_and_find_its_corpus(paused, tmp_path, monk
 
 
 def die(worker):
-  """A task that ends its worker, as the system does when memory runs out."""
+  """Ends its worker, as the system does when memory runs out."""
   os._exit(9)
 
 

@@ -18,7 +18,7 @@ SCORES = INPUTS @ rng.normal(size=(4, 3)) + rng.normal(size=(80, 3))
 
 
 def models(answer, labels):
-  """All models are made before the first one is used: a later fit must not change an earlier model."""
+  """Makes all models before the first one is used: a later fit must not change an earlier model."""
   return list(linear_models(answer, INPUTS, labels))
 
 
