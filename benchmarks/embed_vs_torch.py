@@ -11,6 +11,7 @@ meets both. Prints the largest difference of their vectors, and a table; ratios 
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -104,14 +105,6 @@ def run(name: str, flags: argparse.Namespace, connection: Connection) -> None:
   serve(block, connection)
 
 
-def run_jax(flags: argparse.Namespace, connection: Connection) -> None:
-  run("jax", flags, connection)
-
-
-def run_torch(flags: argparse.Namespace, connection: Connection) -> None:
-  run("torch", flags, connection)
-
-
 def main() -> None:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -131,9 +124,8 @@ def main() -> None:
   print(f"{pathlib.Path(flags.checkpoint).name}, {flags.shortest} to {flags.length} residues")
   with tempfile.TemporaryDirectory() as folder:
     flags.folder = folder
-    seconds = take_turns(
-      {"jax": run_jax, "torch": run_torch}, (flags,), updates=1, blocks=flags.blocks
-    )
+    sides = {name: functools.partial(run, name) for name in SIDES}
+    seconds = take_turns(sides, (flags,), updates=1, blocks=flags.blocks)
     ours, theirs = (np.load(pathlib.Path(folder) / f"{name}.npy") for name in SIDES)
   difference = float(np.abs(ours - theirs).max())
   print(f"  largest difference of a vector's numbers: {difference:.1e}")

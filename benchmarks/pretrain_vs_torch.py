@@ -9,12 +9,10 @@ PyTorch with the recipe of transformers' collator. Both get rows that lie in mem
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
 from multiprocessing.connection import Connection
-from typing import Any
 
 from turns import report, serve, take_turns
 
@@ -46,20 +44,6 @@ def rows(vocab_size: int, batch_size: int, length: int) -> dict:
   return {"ids": ids, "boundary": boundary, "label": rng.integers(0, 2, (8, batch_size))}
 
 
-@dataclasses.dataclass(frozen=True)
-class InMemory:
-  """Rows in memory, in the place of a prepared corpus."""
-
-  vocabulary: Any
-  directory: pathlib.Path | None
-  dtype: Any
-
-  def records(self, part: str, length: int) -> "InMemory":
-    """Returns itself: only the dtype of the ids is asked for."""
-    del part, length
-    return self
-
-
 def run_jax(
   size: str, vocab_size: int, batch_size: int, length: int, connection: Connection
 ) -> None:
@@ -70,6 +54,8 @@ def run_jax(
   import numpy as np
 
   from discipline_jax import defaults
+  from discipline_jax.corpora.prepared import Unprepared
+  from discipline_jax.corpora.records import record_dtype
   from discipline_jax.models.tokenizer import make_vocabulary
   from discipline_jax.programs.pretraining import Pretraining
   from discipline_jax.training.objectives import RowBatch
@@ -80,14 +66,14 @@ def run_jax(
   config.corpus.length = (length,)
   config.train.update(batch_size=batch_size, phases=(1.0,))
   vocabulary = make_vocabulary([f"w{i}" for i in range(vocab_size - SPECIAL)], vocab_size)
-  corpus: Any = InMemory(vocabulary, None, np.uint16)
+  corpus = Unprepared(pathlib.Path(), vocabulary, {})
   program = Pretraining(config, corpus, make_mesh(1, 1, 1, jax.devices()[:1]))
   program.compile(program.lower())
   state, count = program.start(), 0
-  data = rows(vocab_size, batch_size, length)
+  data, dtype = rows(vocab_size, batch_size, length), record_dtype(vocab_size)
   batches = [
     RowBatch(
-      jnp.asarray(data["ids"][i : i + 1].astype(np.uint16)),
+      jnp.asarray(data["ids"][i : i + 1].astype(dtype)),
       jnp.asarray(data["boundary"][i : i + 1].astype(np.int32)),
       jnp.asarray(data["label"][i : i + 1].astype(np.int32)),
     )

@@ -1,4 +1,4 @@
-"""Seconds from the start of the process to the end of the first update, of the first start and of later ones.
+"""Measures the seconds from the start of a process to the end of its first update, of a first start and of later ones.
 
   python benchmarks/start_up.py --config=dna_splice --config.data_dir=DATA --config.model.checkpoint=DIR
 

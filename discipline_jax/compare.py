@@ -1,6 +1,7 @@
 """Answers whether pre-training helps on a task: trains each init at its best learning rate, beside two baselines."""
 
 import time
+from collections.abc import Sequence
 
 import jax
 from ml_collections import ConfigDict
@@ -16,9 +17,10 @@ from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
-from discipline_jax.programs.baselines import fit_baselines
+from discipline_jax.programs.baselines import Baseline, fit_baselines
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
+from discipline_jax.programs.linear_models import PENALTY
 from discipline_jax.programs.timing import MIN_SEEDS, Grid
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
@@ -128,9 +130,7 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
   settings = {
     init: f"rate {one.rate:g} of {', '.join(tried[init])}" for init, one in trained.items()
   }
-  settings |= {
-    name: ", ".join(dict.fromkeys(one.setting for one in own)) for name, own in baselines.items()
-  }
+  settings |= {name: _settings(own) for name, own in baselines.items()}
   return {
     **envelope(config, time.perf_counter() - started),
     "task": plan.task.name,
@@ -151,3 +151,9 @@ def _train(config: ConfigDict, plan: Plan, grid: Grid, run: Workdir, started: fl
     ),
     "inputs": run.input_digests(),
   }
+
+
+def _settings(baselines: Sequence[Baseline]) -> str:
+  """Returns the settings of a baseline with all seeds; what stands before the penalty is said once."""
+  first, *others = dict.fromkeys(one.setting for one in baselines)
+  return ", ".join([first, *(one.rpartition(PENALTY)[2] for one in others)])

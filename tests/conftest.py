@@ -61,7 +61,7 @@ TESTDATA = pathlib.Path(__file__).parent / "testdata"
 
 @pytest.fixture(scope="session", autouse=True)
 def _home(tmp_path_factory):
-  """A home directory of the tests' own: all of one run share compiled programs, those of other workers as well."""
+  """Gives the tests a home directory of their own: all of one run, in all workers, share compiled programs."""
   base = tmp_path_factory.getbasetemp()
   home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
   with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def _home(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared() -> pathlib.Path:
-  """Real data and weights, which are not part of the project."""
+  """Returns the folder of real data and weights, which are not part of the project."""
   path = pathlib.Path(
     os.environ.get("DISCIPLINE_SHARED", pathlib.Path(__file__).parents[2] / "shared")
   )
@@ -99,7 +99,7 @@ def _storage():
 
 @pytest.fixture
 def storage(_storage, tmp_path, monkeypatch):
-  """A stand-in of Google Cloud Storage with an empty bucket `bucket`; the home directory is the test's own."""
+  """Yields a stand-in of Google Cloud Storage with an empty bucket `bucket`; the home directory is the test's own."""
   monkeypatch.setenv("HOME", str(tmp_path / "home"))
   _storage.reset()
   yield _storage
@@ -125,7 +125,7 @@ def testdata() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def uninterrupted(tmp_path_factory):
-  """Workdir, stdout and stderr of the small run, never interrupted."""
+  """Returns workdir, stdout and stderr of the small run, never interrupted."""
   workdir = tmp_path_factory.mktemp("runs") / "whole"
   code, stdout, stderr = whole_runs.finish(whole_runs.start(workdir))
   assert code == 0, stderr

@@ -35,7 +35,7 @@ def pretraining(**fields) -> ConfigDict:
 
 
 def example() -> ConfigDict:
-  """Four fine-tunings, of which two start from a pre-training, in an order in which it comes last."""
+  """Returns four fine-tunings, of which two start from a pre-training, in an order in which it comes last."""
   runs = {name: finetuning(seed=seed) for seed, name in enumerate(("a", "b", "c", "d"))}
   for name in ("b", "d"):
     runs[name].model.checkpoint = "pre@4"
@@ -58,7 +58,7 @@ def run(config: ConfigDict, workdir: Path, *, is_cell: bool, pause: float = 0) -
 
 
 def result(config: ConfigDict, **fields) -> dict:
-  """The result of a run, as far as a study and a report read it."""
+  """Returns the result of a run, as far as a study and a report read it."""
   common = {"mode": config.mode, "seconds": time.perf_counter(), "steps": 10, "device": "1 x cpu"}
   common |= {"versions": {"jax": "0.10.2"}, "identity": "0" * 16, "network": "bert 1 x 32"}
   if config.mode == "pretrain":
@@ -91,7 +91,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ended(workdir: Path) -> list[str]:
-  """The names of the runs that ran to their end, in that order."""
+  """Returns the names of the runs that ran to their end, in that order."""
   path = workdir / "ended"
   names = sorted(one.name for one in path.iterdir()) if path.exists() else []
   return [name.partition(".")[2] for name in names if not name.startswith(".")]

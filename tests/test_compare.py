@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from discipline_jax import report
+from discipline_jax.compare import _settings
 from discipline_jax.main import main
 from discipline_jax.programs import timing
+from discipline_jax.programs.baselines import Baseline
 from discipline_jax.programs.timing import Speed
 from discipline_jax.report.collect import collect
 from tests.fake_finetuning import FakeFinetuning
@@ -216,6 +218,25 @@ def test_mistakes(argument, expected, compare, tmp_path, capsys):
   assert error.startswith("error: ")
   assert expected in error
   assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+  ("settings", "expected"),
+  [
+    (
+      [
+        "9 symbols around; penalty 1",
+        "9 symbols around; penalty 10",
+        "9 symbols around; penalty 1",
+      ],
+      "9 symbols around; penalty 1, 10",
+    ),
+    (["penalty 0.1 (not converged)", "penalty 1"], "penalty 0.1 (not converged), 1"),
+    (["always a", "always b", "always a"], "always a, always b"),
+  ],
+)
+def test_the_settings_of_all_seeds(settings, expected):
+  assert _settings([Baseline(one, {}, {}, {}) for one in settings]) == expected
 
 
 def test_one_test_sample(compare, tmp_path, capsys):

@@ -104,6 +104,8 @@ def test_it_ends_in_the_same_sentences(case, compare, tmp_path):
   if of_positions:
     scored = [sum(len(SEQUENCES[i].replace("T", "")) for i in own) for own in units]
     assert f"({min(scored):,} to {max(scored):,} scored positions" in first
+    setting = result["candidates"]["linear"]["setting"]
+    assert re.match(r"10 symbols around; penalty [\d.]+( \(not converged\))?(, \d|$)", setting)
     symbol = result["candidates"]["symbol"]["test"]["mean"]
     assert symbol == pytest.approx(100)
     assert "No network is better than one answer for each symbol" in out

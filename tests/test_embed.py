@@ -29,7 +29,7 @@ LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-  """A BERT of 3 layers x 36 that knows letters."""
+  """Returns a BERT of 3 layers x 36 that knows letters."""
   return write_weights(tmp_path_factory.mktemp("embed") / "model")
 
 
@@ -184,7 +184,7 @@ def test_a_kept_step_is_a_checkpoint(checkpoint, tmp_path):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-  """A finished run on sequences of letters of several lengths, and new ones."""
+  """Returns a finished run on sequences of letters of several lengths, and new ones."""
   folder = tmp_path_factory.mktemp("finished")
   rows = random_rows(40, 30)
   table = folder / "mine.csv"

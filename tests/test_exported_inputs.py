@@ -118,7 +118,7 @@ def check(workdir, texts, table, *arguments):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-  """The path of a table to train on."""
+  """Returns the path of a table to train on."""
   return table_of(sequences_of(LETTERS), tmp_path_factory.mktemp("table") / "train.csv")
 
 
@@ -201,7 +201,7 @@ def test_spellings(kind, tmp_path):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """The small files of all tasks, and a checkpoint of a BERT of one layer that knows letters and words."""
+  """Returns the small files of all tasks, and a checkpoint of a BERT of one layer that knows letters and words."""
   folder = tmp_path_factory.mktemp("data")
   write_data(folder)
   write_model(folder / "model")

@@ -49,7 +49,7 @@ def write_checkpoint(folder: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-  """The folder of a fine-tuned pre-trained model, with its inputs, and the arguments of its command."""
+  """Returns the folder of a fine-tuned pre-trained model, with its inputs, and the arguments of its command."""
   folder = tmp_path_factory.mktemp("text")
   write_data(folder / "data")
   write_checkpoint(folder / "model")
@@ -63,7 +63,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-  """The folder of a model that was trained further on texts, with its inputs, and the arguments of its command."""
+  """Returns the folder of a model that was trained further on texts, with its inputs and its arguments."""
   folder = tmp_path_factory.mktemp("corpus")
   (folder / "texts").mkdir()
   words = np.random.default_rng(0).choice(["cat", "dog", "man", "sat", "ran", "1"], (60, 40))

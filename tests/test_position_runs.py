@@ -48,7 +48,7 @@ KINDS = ("tagging", "position_regression", "multilabel")
 
 @pytest.fixture(scope="module", params=KINDS)
 def finished(request, tmp_path_factory):
-  """A run that was not trained, and its kind."""
+  """Returns a run that was not trained, and its kind."""
   folder = tmp_path_factory.mktemp(request.param)
   kind = request.param
   table = table_of(kind, folder / "train.csv")

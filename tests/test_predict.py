@@ -45,7 +45,7 @@ def best_params(workdir, replica) -> dict:
 
 @pytest.fixture(scope="module")
 def predicted(uninterrupted, tmp_path_factory):
-  """The test samples of the better replica, as a table, and what was predicted for it."""
+  """Returns the test samples of the better replica, as a table, and what was predicted for it."""
   workdir = uninterrupted[0]
   saved = read_model(workdir)
   plan = make_plan(saved.config)
@@ -193,7 +193,7 @@ def test_the_run_is_left_as_it_was(uninterrupted, predicted):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-  """The folder of a finished run on pairs of texts; its token map depends on the tokens that occur."""
+  """Returns the folder of a finished run on pairs of texts; its token map depends on the tokens that occur."""
   folder = tmp_path_factory.mktemp("pairs")
   write_data(folder)
   write_model(folder / "model")

@@ -12,7 +12,7 @@ from tests.whole_runs import CONFIG, one_device
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-  """A run on 2-mers of DNA, and ten of its sequences."""
+  """Returns a run on 2-mers of DNA, and ten of its sequences."""
   folder = tmp_path_factory.mktemp("custom")
   random.seed(0)
   sequences = ["".join(random.choices("ACGT", k=12)) for _ in range(48)]

@@ -34,7 +34,7 @@ CONFIG = pathlib.Path(__file__).parent / "testdata" / "tiny_pretrain.py"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-  """Workdir, stdout and stderr of the small run, never interrupted."""
+  """Returns workdir, stdout and stderr of the small run, never interrupted."""
   workdir = tmp_path_factory.mktemp("runs") / "whole"
   code, stdout, stderr = finish(start_config(CONFIG, workdir))
   assert code == 0, stderr

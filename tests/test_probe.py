@@ -151,7 +151,7 @@ def test_positions_against_scikit_learn(model, tmp_path, monkeypatch):
   best = int(np.argmax([validation for validation, _ in scores]))
   setting, found = position_probe.probe_positions(own, network, split)[1]
   penalties = ("penalty 100", "penalty 10", "penalty 1", "penalty 0.1")
-  assert setting.split(",")[0] == penalties[best]
+  assert setting.split(" (")[0] == penalties[best]
   assert [found["validation"], found["test"]] == pytest.approx(
     np.multiply(100, scores[best]), abs=2
   )

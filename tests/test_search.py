@@ -29,7 +29,7 @@ def search(tmp_path, monkeypatch):
 
 
 def share(config, seed):
-  """Adam at 1e-3 is best, and novograd at 1e-2 comes next."""
+  """Makes Adam at 1e-3 the best, and novograd at 1e-2 the next."""
   choice = (config.train.optimizer, config.train.learning_rate)
   return {("adam", 1e-3): 0.9, ("novograd", 1e-2): 0.8}.get(choice, 0.5)
 

@@ -13,6 +13,7 @@ from discipline_jax import defaults, models
 from discipline_jax.errors import UserError
 from discipline_jax.main import main
 from discipline_jax.models.functional import classifier_function
+from discipline_jax.models.heads import rescaled
 from discipline_jax.models.hilbert_cnn import HilbertConfig
 from discipline_jax.models.initialise import initial_params
 from discipline_jax.programs.finetuning import Finetuning
@@ -40,7 +41,7 @@ def targets(*labels):
 
 
 def table(folder, values, name="mine.csv"):
-  """A table in which the value is the number of A, moved and scaled; every third row is for validation."""
+  """Returns a table in which the value is the number of A, moved and scaled; every third row is for validation."""
   rng = np.random.default_rng(0)
   rows = []
   for i, value in enumerate(values):
@@ -99,8 +100,8 @@ def test_the_scale_is_folded_into_every_head(config):
   ids = jnp.arange(24).reshape(2, 12) % 4
   mask = jnp.ones((2, 12), bool)
   outputs_of = jax.jit(lambda params: forward(params, ids, mask, None, None).logits)
-  rescaled = outputs_of(head.rescaled(params, jnp.float32(34.5), jnp.float32(370)))
-  np.testing.assert_allclose(rescaled, 370 + 34.5 * outputs_of(params), rtol=1e-6)
+  changed = outputs_of(rescaled(params, jnp.float32(34.5), jnp.float32(370)))
+  np.testing.assert_allclose(changed, 370 + 34.5 * outputs_of(params), rtol=1e-6)
 
 
 def losses_of(path, standardise):

@@ -21,7 +21,7 @@ from tests.forked import Process
 
 
 def rows(workdir):
-  """The table of a study, without what differs between two folders and two times."""
+  """Returns the table of a study, without what differs between two folders and two times."""
   return collect(workdir).drop(columns=["seconds", "checkpoint"]).to_csv()
 
 

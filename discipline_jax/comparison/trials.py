@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 from discipline_jax import defaults, modes
 from discipline_jax.command_line import one_of
 from discipline_jax.errors import NotFinite, UserError
+from discipline_jax.files.growing import each_record
 from discipline_jax.files.places import Path
 from discipline_jax.finetune import finetune
 
@@ -90,8 +91,7 @@ def quality(workdir: Path, result: Mapping) -> tuple[float, float]:
   The higher, the better.
   """
   losses: dict[int, float] = {}
-  for line in (workdir / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
-    record = json.loads(line)
+  for record in each_record(workdir / "metrics.jsonl"):
     if record["split"] == "validation":
       replica = record["replica"]
       if record["step"] == result["best_steps"][replica]:

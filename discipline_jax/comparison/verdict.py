@@ -5,8 +5,8 @@ and where the samples or the seeds are too few.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Candidate:
   predicted: np.ndarray
   collapsed: bool = False
 
-  @property
+  @functools.cached_property
   def positions(self) -> list[int] | None:
     """The number of scored positions of each seed; None if whole samples are scored."""
     if self.labels.ndim == 2 or has_several_labels(self.labels[0], self.predicted[0]):
@@ -74,7 +74,7 @@ class Candidate:
 def difference(metric: str, first: Candidate, second: Candidate) -> Difference:
   """Returns how far one candidate is above another, and how certain that is."""
   mean, low, high = paired_bootstrap(
-    partial(resampled, metric),
+    functools.partial(resampled, metric),
     first.labels,
     first.predicted,
     second.predicted,

@@ -26,6 +26,11 @@ class Record:
   path: pathlib.Path
   line: int
 
+  @property
+  def name(self) -> str:
+    """The first word of the header; empty if it has none."""
+    return "".join(self.header.split(maxsplit=1)[:1])
+
 
 def parse(lines: Iterable[str], path: pathlib.Path) -> Iterator[Record]:
   """Yields the FASTA records in `lines`.

@@ -7,6 +7,8 @@ import json
 import pathlib
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from discipline_jax.files import buckets
 from discipline_jax.files.places import Path
@@ -14,17 +16,23 @@ from discipline_jax.files.places import Path
 _EVERY = 10.0  # seconds between two copies; storage takes one version of an object a second
 
 
+def each_record(path: Path) -> Iterator[Any]:
+  """Yields what each line of a file says in JSON, and None for a line that a kill cut short.
+
+  Raises:
+    OSError: the file cannot be read.
+  """
+  with path.open("rb") as file:
+    for line in file:
+      try:
+        yield json.loads(line)
+      except (ValueError, RecursionError):
+        yield None
+
+
 def read_records(path: Path) -> list[dict]:
   """Returns the JSON objects of a file that grew by a line for each; none if there is no file."""
-  if not path.exists():
-    return []
-  records = []
-  for line in path.read_text(encoding="utf-8").splitlines():
-    try:
-      records.append(json.loads(line))
-    except json.JSONDecodeError:  # a kill cut this line short
-      continue
-  return records
+  return [one for one in each_record(path) if one is not None] if path.exists() else []
 
 
 class Growing:

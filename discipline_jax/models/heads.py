@@ -54,15 +54,6 @@ class Classifier:
       return HilbertCNN(config, self.num_labels, rngs=rngs, dtype=dtype)
     return SequenceClassifier(config, self.num_labels, rngs=rngs, dtype=dtype)
 
-  def rescaled(self, params: dict, factor: jax.Array, offset: jax.Array) -> dict:
-    """Returns the parameters of the model whose outputs are `factor` times as large, plus `offset`.
-
-    Args:
-      params: parameters of the model; each has the axes of `factor` before its own axes.
-      factor, offset: numbers, or arrays over replicas.
-    """
-    return params | {"classifier": _rescaled(params["classifier"], factor, offset)}
-
 
 @dataclasses.dataclass(frozen=True)
 class TokenClassifier:
@@ -76,10 +67,6 @@ class TokenClassifier:
 
   def build(self, config, *, rngs, dtype=jnp.float32) -> "PositionClassifier":
     return PositionClassifier(config, self.num_labels, rngs=rngs, dtype=dtype)
-
-  def rescaled(self, params: dict, factor: jax.Array, offset: jax.Array) -> dict:
-    """Returns the parameters of the model whose outputs are `factor` times as large, plus `offset`."""
-    return params | {"classifier": _rescaled(params["classifier"], factor, offset)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,6 +240,17 @@ def encoder_of(model: nnx.Module) -> Encoder:
   encoder = model if isinstance(model, Encoder) else getattr(model, "base_model", None)
   assert isinstance(encoder, Encoder)
   return encoder
+
+
+def rescaled(params: dict, factor: jax.Array, offset: jax.Array) -> dict:
+  """Returns the parameters of a classifier whose outputs are `factor` times as large, plus `offset`.
+
+  Args:
+    params: parameters of a model with a `Classifier` or a `TokenClassifier`; each has the axes of `factor` before its
+      own axes.
+    factor, offset: numbers, or arrays over replicas.
+  """
+  return params | {"classifier": _rescaled(params["classifier"], factor, offset)}
 
 
 def _rescaled(layer: dict, factor: jax.Array, offset: jax.Array) -> dict:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from discipline_jax.programs.finetuning_plan import Plan
-from discipline_jax.programs.linear_models import linear_models
+from discipline_jax.programs.linear_models import Outputs, linear_models
 from discipline_jax.programs.position_baselines import Around, fit_positions
 from discipline_jax.programs.sequences import Sequences, whole_sequences
 from discipline_jax.programs.symbol_counts import count_sequences
-from discipline_jax.tasks.answer import Answer
+from discipline_jax.tasks.answer import Answer, Measured
 from discipline_jax.tasks.features import NUM_SPECIAL
 from discipline_jax.tasks.label_sets import BETWEEN, LabelSet
 from discipline_jax.tasks.positions import PositionAnswer
@@ -148,22 +148,21 @@ def fit_linear(answer: Answer, data: Sequences, split: Split, scaled: Any) -> Ba
   Raises:
     UserError: a training part with one class only.
   """
-  best, setting = None, ""
   train = split["train"]
-  for name, outputs_of in linear_models(answer, scaled[train], data.labels[train]):
-    measured = {
-      part: answer.measure(
-        outputs_of(scaled[samples]), {"labels": data.labels[samples]}, data.groups[samples]
-      )
-      for part, samples in split.items()
-      if part != "train"
+  others = {part: samples for part, samples in split.items() if part != "train"}
+
+  def measure(outputs_of: Outputs) -> dict[str, Measured]:
+    return {
+      part: answer.measure(outputs_of(scaled[own]), {"labels": data.labels[own]}, data.groups[own])
+      for part, own in others.items()
     }
-    if best is None or measured["validation"].score > best["validation"].score:
-      best, setting = measured, name
-  assert best is not None
+
+  models = linear_models(answer, scaled[train], data.labels[train])
+  measured = ((name, measure(outputs_of)) for name, outputs_of in models)
+  setting, best = max(measured, key=lambda one: one[1]["validation"].score)
   return Baseline(
     setting,
-    {part: answer.units(split[part].astype(np.int32), data.groups[split[part]]) for part in best},
+    {part: answer.units(own.astype(np.int32), data.groups[own]) for part, own in others.items()},
     {part: one.labels for part, one in best.items()},
     {part: one.predicted for part, one in best.items()},
   )

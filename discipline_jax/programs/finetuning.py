@@ -32,7 +32,7 @@ from discipline_jax.training.sharding import (
   state_shardings,
 )
 from discipline_jax.training.state import Best, TrainState, first_best, replica_groups, update_best
-from discipline_jax.training.update import RATE, MakeOptimizer, make_eval_step, make_train_step
+from discipline_jax.training.update import RATE, make_eval_step, make_train_step
 
 _COMPILERS = 2  # programs that are compiled at the same time
 
@@ -190,14 +190,10 @@ class Finetuning:
     )
 
   @functools.cached_property
-  def _make_optimizer(self) -> MakeOptimizer:
-    return partial(make_optimizer, self.plan.config.train)
-
-  @functools.cached_property
   def _create(self) -> Callable[[dict], TrainState]:
-    parameters = self.plan.config.train.parameters
-    optimizer = self._make_optimizer(lambda _: 0.0)  # its state does not depend on the rate
-    return partial(TrainState.create, optimizer=optimizer, parameters=parameters)
+    train = self.plan.config.train
+    optimizer = make_optimizer(train, lambda _: 0.0)  # its state does not depend on the rate
+    return partial(TrainState.create, optimizer=optimizer, parameters=train.parameters)
 
   @functools.cached_property
   def _samples(self) -> Samples:
@@ -224,8 +220,8 @@ class Finetuning:
 
   def _train_step(self, length: int) -> jax.stages.Wrapped:
     loss = sample_loss(self._forward, self.plan.task.answer, length)
-    state, parameters = self.state["states"][0], self.plan.config.train.parameters
-    return make_train_step(loss, self._make_optimizer, self.mesh, state, parameters)
+    state, train = self.state["states"][0], self.plan.config.train
+    return make_train_step(loss, partial(make_optimizer, train), self.mesh, state, train.parameters)
 
   def _batch(self, indices: jax.Array, group: slice) -> Batch:
     return Batch(indices, *self._batch_constants[group.start])

@@ -15,6 +15,7 @@ from discipline_jax.tasks.label_sets import LabelSet
 
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # one over the L2 penalty, from strong to weak
 _ITERATIONS = 300
+PENALTY = "penalty "  # before the penalty, in the name of a setting
 
 # (inputs [rows, features]) -> outputs [rows, ...] such as a network gives
 Outputs = Callable[[Any], np.ndarray]
@@ -33,14 +34,15 @@ def linear_models(
     labels: class, labels or value of each row.
 
   Raises:
-    UserError: classes of which training has one only.
+    UserError: a training part with one class or tag only.
   """
   if isinstance(answer, LabelSet):
     yield from _of_labels(inputs, labels)
   elif answer.labels:
     if len(present := np.unique(labels)) == 1:
+      what = "tag" if answer.of_positions else "class"
       raise UserError(
-        f"the training part has one class only, {answer.labels[present[0]]}; give more samples, or a larger"
+        f"the training part has one {what} only, {answer.labels[present[0]]}; give more samples, or a larger"
         " task.train_fraction"
       )
     yield from _of_classes(inputs, labels, len(answer.labels))
@@ -49,7 +51,7 @@ def linear_models(
 
     for strength in _STRENGTHS:
       model = Ridge(alpha=1 / strength).fit(inputs, labels)
-      yield f"penalty {1 / strength:g}", functools.partial(_values, model)
+      yield _setting(strength, True), functools.partial(_values, model)
 
 
 def _of_classes(
@@ -96,7 +98,7 @@ def _fit(model: Any, inputs: Any, labels: np.ndarray) -> bool:
 
 
 def _setting(strength: float, converged: bool) -> str:
-  return f"penalty {1 / strength:g}" + ("" if converged else ", not converged")
+  return f"{PENALTY}{1 / strength:g}" + ("" if converged else " (not converged)")
 
 
 def _classes(model: Any, number: int, inputs: Any) -> Float[np.ndarray, "rows classes"]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Num
 
-from discipline_jax.errors import UserError
 from discipline_jax.metrics import is_scored, score
 from discipline_jax.programs.linear_models import Outputs, linear_models
 from discipline_jax.tasks.positions import PositionAnswer
@@ -101,13 +100,7 @@ def _tables(
   if answer.labels:
     pairs = np.zeros((size, len(answer.labels)), int)
     np.add.at(pairs, (symbols, labels), 1)
-    total = pairs.sum(0)
-    if (total > 0).sum() == 1:
-      raise UserError(
-        f"the training part has one tag only, {answer.labels[int(total.argmax())]}; give more samples, or a larger"
-        " task.train_fraction"
-      )
-    constant = 1 if answer.metric == "f1" else int(total.argmax())
+    constant = 1 if answer.metric == "f1" else int(pairs.sum(0).argmax())
     return constant, np.where(counts > 0, pairs.argmax(1), constant)
   mean = labels.mean(dtype=np.float64)
   sums = np.bincount(symbols, labels.astype(np.float64), size)
@@ -125,18 +118,18 @@ def _linear(
   own = _enough(labels, split["train"], around.most)
   chosen = is_scored(labels[own])
   inputs = inputs_around(symbols[own], chosen, size, around)
-  best, found = -np.inf, None
-  for name, outputs_of in linear_models(answer, inputs, labels[own][chosen]):
-    predicted = {
+
+  def predict(outputs_of: Outputs) -> dict[str, np.ndarray]:
+    return {
       part: _predict(answer, outputs_of, symbols[samples], labels[samples], size, around)
       for part, samples in split.items()
       if part != "train"
     }
-    scored = score(answer.metric, labels[split["validation"]], predicted["validation"])
-    if found is None or scored > best:
-      best, found = scored, Fitted(f"{name}, {around.reach} symbols around", predicted)
-  assert found is not None
-  return found
+
+  models = linear_models(answer, inputs, labels[own][chosen])
+  fitted = (Fitted(f"{around.reach} symbols around; {name}", predict(one)) for name, one in models)
+  truth = labels[split["validation"]]
+  return max(fitted, key=lambda one: score(answer.metric, truth, one.predicted["validation"]))
 
 
 def _enough(labels: np.ndarray, train: np.ndarray, most: int) -> np.ndarray:

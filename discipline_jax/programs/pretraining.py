@@ -47,7 +47,7 @@ from discipline_jax.training.sharding import (
   state_shardings,
 )
 from discipline_jax.training.state import TrainState
-from discipline_jax.training.update import RATE, MakeOptimizer, make_eval_step, make_train_step
+from discipline_jax.training.update import RATE, make_eval_step, make_train_step
 
 _COUNTED = 1 << 14  # random training rows, which tell how frequent tokens are
 
@@ -124,7 +124,8 @@ class Pretraining:
   def trace(self, first_step: int = 0) -> dict[int, jax.stages.Traced]:
     """Traces what `lower` lowers for the platform of the mesh."""
     loss = pretraining_loss(self._forward, self._objective, self.config.seed)
-    step = make_train_step(loss, self._make_optimizer, self.mesh, self.state)
+    optimizer = partial(make_optimizer, self.config.train)
+    step = make_train_step(loss, optimizer, self.mesh, self.state)
     lengths = dict.fromkeys(one.length for one in self.phases if first_step < one.last)
     return {
       length: step.trace(self.state, RATE, self._abstract_batch(length), None) for length in lengths
@@ -220,12 +221,10 @@ class Pretraining:
     return pretraining_function(self.model_config, self._head, dtype, platform_of(self.mesh))
 
   @functools.cached_property
-  def _make_optimizer(self) -> MakeOptimizer:
-    return partial(make_optimizer, self.config.train)
-
-  @functools.cached_property
   def _create(self) -> Callable[[dict], TrainState]:
-    optimizer = self._make_optimizer(lambda _: 0.0)  # its state does not depend on the rate
+    optimizer = make_optimizer(
+      self.config.train, lambda _: 0.0
+    )  # its state does not depend on the rate
     return partial(TrainState.create, optimizer=optimizer)
 
   @functools.cached_property

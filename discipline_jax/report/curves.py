@@ -1,7 +1,6 @@
 """Reads the curves of a run from its metrics.jsonl."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from discipline_jax.files.growing import each_record
 from discipline_jax.report.tree import Run
 
 # Of a curve in a figure: more are not seen, and a page of 500 runs must stay small.
@@ -87,16 +87,14 @@ def read(path: pathlib.Path, keys: Mapping[str, str]) -> dict[str, Curve]:
     OSError: the file cannot be read.
   """
   found: dict[str, dict[int, dict[int, float]]] = {split: {} for split in keys}
-  with path.open("rb") as file:
-    for number, line in enumerate(file, 1):
-      try:
-        record = json.loads(line)
-        split = record["split"]
-        if split in keys and keys[split] in record:
-          step, value = int(record["step"]), float(record[keys[split]])
-          found[split].setdefault(step, {})[int(record["replica"])] = value
-      except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"no line of a log, {path}:{number}") from None
+  for number, record in enumerate(each_record(path), 1):
+    try:
+      split = record["split"]
+      if split in keys and keys[split] in record:
+        step, value = int(record["step"]), float(record[keys[split]])
+        found[split].setdefault(step, {})[int(record["replica"])] = value
+    except (ValueError, KeyError, TypeError):
+      raise ValueError(f"no line of a log, {path}:{number}") from None
   curves = {split: _curve(values) for split, values in found.items()}
   return {split: curve for split, curve in curves.items() if len(curve.steps)}
 

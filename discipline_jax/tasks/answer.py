@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int32
 
 from discipline_jax.errors import UserError
 from discipline_jax.metrics import score, undefined
-from discipline_jax.models.heads import Head
+from discipline_jax.models.heads import Head, rescaled
 from discipline_jax.tasks.class_names import missing
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.windows import Windows
@@ -234,8 +234,7 @@ class Answer(abc.ABC):
       params: parameters of the trained model, with or without an axis over replicas.
       scale: what `scale` returned, with the same axis; empty if values were not standardised.
     """
-    del scale
-    return params
+    return rescaled(params, scale["std"], scale["mean"]) if scale else params
 
   def members(self, targets: Targets) -> Bool[np.ndarray, "samples classes"] | None:
     """Returns which classes each sample has, if it may have several of them."""

@@ -83,9 +83,6 @@ class PositionValues(PositionAnswer):
     labels = targets["labels"]
     return scale_of(labels[is_scored(labels)])
 
-  def restored(self, params: dict, scale: Mapping[str, Any]) -> dict:
-    return self.head.rescaled(params, scale["std"], scale["mean"]) if scale else params
-
   def losses(
     self, outputs: Float[Array, "rows tokens 1"], targets: Targets
   ) -> Float[Array, " rows"]:

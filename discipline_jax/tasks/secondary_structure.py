@@ -69,7 +69,7 @@ def read_flip(path: pathlib.Path, skip_invalid: bool = False) -> dict[str, list[
   sequences, labels, masks = (
     list(_records(path, f"splits/{name}.fasta")) for name in ("sequences", "sampled", "mask")
   )
-  others = [{_name(record): record for record in records} for records in (labels, masks)]
+  others = [{record.name: record for record in records} for records in (labels, masks)]
   parts: dict[str, list[Example]] = {"train": [], "validation": [], "test": []}
 
   def example(record: Record) -> tuple[str, Example]:
@@ -180,16 +180,12 @@ def _records(path: pathlib.Path, member: str) -> Iterator[Record]:
 
 
 def _of_name(records: Mapping[str, Record], record: Record) -> Record:
-  name = _name(record)
+  name = record.name
   if name not in records:
     raise UserError(
       f"no label or no mask for {name[:40]!r}, {record.path}:{record.line}; correct the archive"
     )
   return records[name]
-
-
-def _name(record: Record) -> str:
-  return "".join(record.header.split(maxsplit=1)[:1])
 
 
 def _text(record: Record) -> str:

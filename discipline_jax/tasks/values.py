@@ -62,9 +62,6 @@ class Value(Answer):
   def scale(self, targets: Targets) -> dict[str, np.float32]:
     return scale_of(targets["labels"])
 
-  def restored(self, params: dict, scale: Mapping[str, Any]) -> dict:
-    return self.head.rescaled(params, scale["std"], scale["mean"]) if scale else params
-
   def losses(self, outputs: Float[Array, "rows 1"], targets: Targets) -> Float[Array, " rows"]:
     """Returns the squared error of each row."""
     labels = targets["labels"]

@@ -22,7 +22,7 @@ def rng():
 
 
 def sums(x, y, sizes=None):
-  """The sums over two representations that come in batches of these sizes."""
+  """Returns the sums over two representations that come in batches of these sizes."""
   moments = Moments([x.shape[1], y.shape[1]], [(0, 1)], seed=0)
   ends = np.cumsum(sizes) if sizes else []
   for rows in zip(np.split(x, ends), np.split(y, ends), strict=True):
@@ -32,7 +32,7 @@ def sums(x, y, sizes=None):
 
 
 def related(rng, tokens=300, first=7, second=5):
-  """Two representations that share three directions, away from 0, in float32."""
+  """Returns two representations that share three directions, away from 0, in float32."""
   shared = rng.normal(size=(tokens, 3))
   x = shared @ rng.normal(size=(3, first)) + 0.5 * rng.normal(size=(tokens, first)) + 4
   y = shared @ rng.normal(size=(3, second)) + 0.5 * rng.normal(size=(tokens, second)) - 30
@@ -68,7 +68,7 @@ def test_procrustes_is_scipys(rng):
 
 
 def hsic(k, m):
-  """Song et al. 2012, equation 5, on n x n kernels."""
+  """Returns the estimate of Song et al. 2012, equation 5, of n x n kernels."""
   n, ones = len(k), np.ones(len(k))
   k, m = (one - np.diag(np.diag(one)) for one in (k, m))
   return (

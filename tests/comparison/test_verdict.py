@@ -13,7 +13,7 @@ SEEDS, SAMPLES = 3, 200
 
 
 def candidate(name, rights, *, samples=SAMPLES, is_network=True, collapsed=False, shift=0):
-  """Of two classes, the first `rights[seed]` samples are right, counted from sample `shift` on."""
+  """Makes a model of two classes whose first `rights[seed]` samples are right, counted from sample `shift` on."""
   labels = np.tile(np.arange(samples) % 2, (len(rights), 1))
   predicted = 1 - labels
   for row, truth, right in zip(predicted, labels, rights, strict=True):
@@ -198,7 +198,7 @@ def test_one_init_alone():
 
 
 def values(name, noise, *, is_network=True, seeds=SEEDS):
-  """Values with so much noise in the predictions; `inf`: one value for all samples."""
+  """Makes a model of values with so much noise in the predictions; `inf`: one value for all samples."""
   rng = np.random.default_rng(1)
   labels = np.tile(rng.normal(size=SAMPLES), (seeds, 1)).astype(np.float32)
   rng = np.random.default_rng([len(name), 7])
@@ -287,7 +287,7 @@ def test_the_sentence_agrees_with_the_numbers(seed):
 
 
 def of_positions(one, number=5):
-  """Each sample has so many scored positions, which are all as it was, and one that is not scored."""
+  """Gives each sample so many scored positions, which are all as it was, and one that is not scored."""
   labels, predicted = (
     np.pad(np.repeat(own[..., None], number, axis=2), ((0, 0), (0, 0), (0, 1)), constant_values=-1)
     for own in (one.labels, one.predicted)

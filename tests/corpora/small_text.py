@@ -50,3 +50,8 @@ def plain_blocks(documents: list[Document], characters: int, least: int) -> list
   if not found:
     return [rest]
   return [*found[:-1], found[-1] + rest]
+
+
+def content(directory: pathlib.Path) -> dict[str, bytes]:
+  """Returns the content of each file of a folder, by its name."""
+  return {path.name: path.read_bytes() for path in directory.iterdir()}

@@ -9,7 +9,7 @@ from discipline_jax.corpora import prepare as module
 from discipline_jax.corpora import ranges
 from discipline_jax.corpora.prepare import prepare
 from discipline_jax.errors import UserError
-from tests.corpora.small_text import small_config
+from tests.corpora.small_text import content, small_config
 
 pytest.importorskip("apache_beam", reason="Apache Beam has an environment of its own: see docs")
 
@@ -19,10 +19,6 @@ WORKERS = {
   "one": [],
   "two": ["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
 }
-
-
-def content(directory):
-  return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 @pytest.mark.parametrize("workers", WORKERS)

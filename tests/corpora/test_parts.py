@@ -15,12 +15,12 @@ from discipline_jax.corpora.prepare import prepare
 from discipline_jax.corpora.tasks import Worker, counts_file
 from discipline_jax.corpora.workers import Processes
 from discipline_jax.errors import UserError
-from tests.corpora.small_text import small_config, write_text
+from tests.corpora.small_text import content, small_config, write_text
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _here():
-  """Small blocks, which are made in this process: to start others takes seconds."""
+  """Makes blocks small, and in this process: to start others takes seconds."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(ranges, "CHARACTERS", 1200)
     patch.setattr(
@@ -34,13 +34,9 @@ def config(tmp_path):
   return small_config(tmp_path)
 
 
-def content(directory):
-  return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-  """The files of the corpus that is prepared in one go."""
+  """Returns the files of the corpus that is prepared in one go."""
   folder = tmp_path_factory.mktemp("plain")
   found = content(prepare(small_config(folder)).directory)
   assert "train-24-0-00005.array_record" in found

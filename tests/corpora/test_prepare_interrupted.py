@@ -18,14 +18,14 @@ from discipline_jax.corpora.source import Source
 from discipline_jax.corpora.stages import job_of
 from discipline_jax.corpora.workers import Processes
 from discipline_jax.errors import RunFailed
-from tests.corpora.small_text import small_config
+from tests.corpora.small_text import content, small_config
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
 def paused(tmp_path):
-  """A process, in its own process group, that has written some files of the corpus and pauses."""
+  """Yields a process, in its own process group, that has written some files of the corpus and pauses."""
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.corpora.paused", str(tmp_path)],
     cwd=ROOT,
@@ -61,13 +61,9 @@ def parts(folder):
   return [path for path in (folder / "cache" / "corpora").iterdir() if path.suffix == ".part"]
 
 
-def content(directory):
-  return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
 @pytest.fixture
 def expected(tmp_path):
-  """The files of the corpus when nothing interrupts."""
+  """Returns the files of the corpus when nothing interrupts."""
   folder = tmp_path / "expected"
   folder.mkdir()
   return content(prepare(small_config(folder)).directory)
@@ -113,7 +109,7 @@ def test_processes_wait_for_the_first_and_find_its_corpus(paused, tmp_path, monk
 
 
 def die(worker):
-  """A task that ends its worker, as the system does when memory runs out."""
+  """Ends its worker, as the system does when memory runs out."""
   os._exit(9)
 
 

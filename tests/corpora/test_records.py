@@ -41,7 +41,7 @@ def instances(count, first=0):
 
 @pytest.fixture
 def records(tmp_path):
-  """Two draws of 13 and 14 instances; the first draw has two files."""
+  """Returns two draws of 13 and 14 instances; the first draw has two files."""
   files = []
   for name, own in (
     ("a0", instances(6)),

@@ -166,7 +166,7 @@ def test_the_rarest_symbols_are_unknown_if_there_is_no_room(tmp_path):
 
 @pytest.fixture
 def cased(tmp_path):
-  """A model of 3-mers whose tokenizer makes capitals small, as transformers does without tokenizer_config.json."""
+  """Returns a model of 3-mers whose tokenizer writes in lower case, as without tokenizer_config.json."""
   folder = tmp_path / "model"
   folder.mkdir()
   tokens = [*SPECIAL, *(a + b + c for a in "ATCG" for b in "ATCG" for c in "ATCG")]

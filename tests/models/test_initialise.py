@@ -72,7 +72,7 @@ def test_inits_differ_where_they_should(testdata):
 
 
 def outside_encoder(params) -> dict[str, np.ndarray]:
-  """The parameters outside the encoder, under their dotted names."""
+  """Returns the parameters outside the encoder, under their dotted names."""
   return {
     ".".join(path): leaf for path, leaf in flatten_dict(params).items() if path[0] != "base_model"
   }

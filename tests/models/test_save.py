@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 from safetensors.numpy import load_file
 
 from discipline_jax import models
 from discipline_jax.errors import UserError
+from tests.models.parameters import flat
 
 FAMILIES = (
   "bert_relu",
@@ -33,13 +33,6 @@ HEADS = {
 }
 
 
-def params(model) -> dict[str, np.ndarray]:
-  return {
-    ".".join(map(str, path)): np.asarray(leaf.get_value())
-    for path, leaf in nnx.to_flat_state(nnx.state(model))
-  }
-
-
 @pytest.mark.parametrize(
   ("family", "head"),
   [
@@ -54,7 +47,7 @@ def test_load_save_load_gives_identical_tensors(family, head, testdata, tmp_path
   caplog.clear()
   again = models.load(str(tmp_path / "a"), HEADS[head], seed=4)
   assert caplog.text == ""
-  ours, theirs = params(model), params(again)
+  ours, theirs = flat(model), flat(again)
   assert ours.keys() == theirs.keys()
   for name, value in ours.items():
     np.testing.assert_array_equal(value, theirs[name])
@@ -103,8 +96,8 @@ def test_bfloat16_halves_the_file(testdata, tmp_path):
   models.save(model, tmp_path / "half", dtype=jnp.bfloat16)
   sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half")]
   assert sizes[1] < 0.6 * sizes[0]
-  again = params(models.load(str(tmp_path / "half")))
-  for name, value in params(model).items():
+  again = flat(models.load(str(tmp_path / "half")))
+  for name, value in flat(model).items():
     np.testing.assert_array_equal(again[name], value.astype(jnp.bfloat16).astype(np.float32))
 
 
@@ -127,10 +120,10 @@ def test_saving_into_its_own_source(testdata, tmp_path):
   shutil.copytree(testdata / "families" / "bert_relu", source)
   (source / "vocab.txt").write_text("of the source\n")
   model = models.load(str(source))
-  before = params(model)
+  before = flat(model)
   models.save(model, source)
   assert (source / "vocab.txt").read_text() == "of the source\n"
-  jax.tree.map(np.testing.assert_array_equal, before, params(models.load(str(source))))
+  jax.tree.map(np.testing.assert_array_equal, before, flat(models.load(str(source))))
 
 
 def test_a_directory_that_cannot_be_written(testdata, tmp_path):

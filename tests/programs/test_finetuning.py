@@ -29,7 +29,7 @@ NUM_STEPS = 10
 
 
 def config(mesh=(1, 1, 1), **train):
-  """The generated task and a one-layer model without dropout; its sizes divide by every mesh below."""
+  """Returns the generated task and a one-layer model without dropout; its sizes divide by every mesh below."""
   config = defaults.finetune()
   config.task.name = "dna_planted"
   config.model.update(init="scratch", dropout=0.0, attention_dropout=0.0)

@@ -8,6 +8,7 @@ from discipline_jax.errors import UserError
 from discipline_jax.programs.linear_models import linear_models
 from discipline_jax.tasks.answers import Class
 from discipline_jax.tasks.label_sets import LabelSet
+from discipline_jax.tasks.tags import Tags
 from discipline_jax.tasks.values import Value
 
 PENALTIES = ["penalty 100", "penalty 10", "penalty 1", "penalty 0.1"]
@@ -17,7 +18,7 @@ SCORES = INPUTS @ rng.normal(size=(4, 3)) + rng.normal(size=(80, 3))
 
 
 def models(answer, labels):
-  """All models are made before the first one is used: a later fit must not change an earlier model."""
+  """Makes all models before the first one is used: a later fit must not change an earlier model."""
   return list(linear_models(answer, INPUTS, labels))
 
 
@@ -57,3 +58,5 @@ def test_each_of_several_labels_is_learnt_by_itself():
 def test_one_class():
   with pytest.raises(UserError, match="one class only, b"):
     models(Class(("a", "b")), np.ones(80, int))
+  with pytest.raises(UserError, match="one tag only, a"):
+    models(Tags(("a", "b")), np.zeros(80, int))

@@ -30,7 +30,7 @@ def sequences(number, length=20):
 
 @pytest.fixture
 def leaking(tmp_path):
-  """Of ten test rows, eight are in training, and two of these with the other label only."""
+  """Makes ten test rows of which eight are in training, and two of these with the other label only."""
   rows = [f"{one},{i % 2},train\n" for i, one in enumerate(sequences(40))]
   test = [
     f"{one},{i % 2 if i > 1 else 1 - i % 2},test\n" for i, one in enumerate(sequences(40)[:8])

@@ -111,7 +111,7 @@ def test_a_run_goes_on_upon_another_mesh(sizes, program, eight):
 
 @pytest.fixture(scope="module")
 def costs(program):
-  """What an update costs on 1 to 8 devices, with two rows for each."""
+  """Returns what an update costs on 1 to 8 devices, with two rows for each."""
   found = {}
   for count in (1, 2, 4, 8):
     own = copy.deepcopy(program.config)

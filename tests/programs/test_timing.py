@@ -30,7 +30,7 @@ def shorter(seeds, steps=100):
 
 
 def minutes(seconds, spent=0.0):
-  """The bound whose planned share, all but a twentieth, holds so many seconds after those spent."""
+  """Returns the bound whose planned share, all but a twentieth, holds so many seconds after those spent."""
   return (seconds + spent) / 0.95 / 60
 
 

@@ -17,7 +17,7 @@ V2 = {"version": "v2", "table": "5", "setting": "random_mapping", "part": "test"
 
 @pytest.fixture
 def splice(tmp_path):
-  """A study of two finished cells, one that failed, one that was stopped, and one that is missing."""
+  """Returns a study of two finished cells, one that failed, one that was stopped, and one that is missing."""
   run_folders.finetuned(tmp_path / "b", right=(0.9, 0.8, 0.7))
   run_folders.finetuned(tmp_path / "a", right=(0.6, 0.6, 0.6), init="scratch")
   labels = {name: {**V2, "model": "bert"} for name in ("b", "failed", "begun", "missing")}

@@ -59,7 +59,7 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture
 def small(tmp_path):
-  """Two runs."""
+  """Returns two runs."""
   run_folders.finetuned(tmp_path / "small" / "bert")
   run_folders.finetuned(tmp_path / "small" / "scratch", init="scratch")
   return tmp_path / "small"
@@ -67,7 +67,7 @@ def small(tmp_path):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-  """Three kinds of networks on two tasks, a pre-training, and a cell with a dangerous name that failed."""
+  """Returns three kinds of networks on two tasks, a pre-training, and a cell with a dangerous name that failed."""
   folder = tmp_path_factory.mktemp("studies") / "study"
   run_folders.pretrained(folder / "before")
   labels = {}
@@ -365,7 +365,7 @@ def test_analyses_stand_beside_runs(tmp_path):
 
 @pytest.fixture
 def comparison():
-  """A result of two candidates."""
+  """Returns a result of two candidates."""
   scores = {
     part: {"mean": 90.0, "std": 1.5, "runs": [91.5, 88.5]} for part in ("validation", "test")
   }

@@ -71,7 +71,7 @@ def test_without_locks_it_works_and_says_so(tmp_path, monkeypatch, caplog):
 
 @pytest.fixture
 def table(tmp_path):
-  """A config whose data are a file for each of two parts."""
+  """Returns a config whose data are a file for each of two parts."""
   for part in ("train", "validation"):
     (tmp_path / f"{part}.csv").write_text("sequence,label\nACGT,1\n")
   config = defaults.finetune()
@@ -81,7 +81,7 @@ def table(tmp_path):
 
 @pytest.fixture(params=["finished", "stopped"])
 def begun(request, table, tmp_path):
-  """The state of a run, and the run opened again."""
+  """Returns the state of a run, and the run opened again."""
   with Workdir(tmp_path / "run", table) as run:
     run.claim({})
     if request.param == "finished":

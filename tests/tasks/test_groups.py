@@ -10,7 +10,7 @@ from discipline_jax.tasks.groups import group_by_identity
 
 
 def encoded(sequences, letters="ACGT", special=True):
-  """The symbols of sequences as `Features` has them."""
+  """Returns the symbols of sequences as `Features` has them."""
   rows = [[letters.index(letter) + NUM_SPECIAL for letter in one] for one in sequences]
   rows = [[CLS, *row, SEP] if special else row for row in rows]
   width = max(map(len, rows))
@@ -18,7 +18,7 @@ def encoded(sequences, letters="ACGT", special=True):
 
 
 def components(sequences, k, identity):
-  """The sets of sequences that single linkage joins."""
+  """Returns the sets of sequences that single linkage joins."""
   kmers = [{one[i : i + k] for i in range(max(1, len(one) - k + 1))} for one in sequences]
   sets = [{i} for i in range(len(sequences))]
   for a, b in itertools.combinations(range(len(sequences)), 2):

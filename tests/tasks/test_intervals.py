@@ -11,7 +11,7 @@ from discipline_jax.tasks.intervals import certainty
 
 
 def wilson(right: int, total: int) -> list[float]:
-  """The roots of (p - right/total)^2 = z^2 p (1 - p) / total, times 100."""
+  """Returns the roots of (p - right/total)^2 = z^2 p (1 - p) / total, times 100."""
   z = 1.959963984540054
   share, square = right / total, z * z / total
   middle, half = share + square / 2, z * math.sqrt(share * (1 - share) / total + square / total / 4)

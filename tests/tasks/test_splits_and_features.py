@@ -255,7 +255,7 @@ class TestSymbols:
 
 
 def vocabulary_of(directory, words: tuple[str, ...]) -> Vocabulary:
-  """A WordPiece tokenizer as BERT has it, read from its file."""
+  """Returns a WordPiece tokenizer as BERT has it, read from its file."""
   ids = {word: i for i, word in enumerate(words)}
   tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
   tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()

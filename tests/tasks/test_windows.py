@@ -15,7 +15,7 @@ TAGS = Tags(("a", "b"))
 
 
 def context(position, start, room, length):
-  """The symbols on the side that has fewer; the ends of the sequence lack none."""
+  """Returns the symbols on the side that has fewer; the ends of the sequence lack none."""
   left = np.inf if start == 0 else position - start
   right = np.inf if start + room >= length else start + room - 1 - position
   return min(left, right)

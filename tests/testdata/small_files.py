@@ -203,7 +203,7 @@ def write_model(folder: pathlib.Path) -> None:
 
 
 def write_weights(folder: pathlib.Path) -> pathlib.Path:
-  """A BERT of 3 x 36 with random weights that knows letters; returns its folder."""
+  """Writes a BERT of 3 x 36 with random weights that knows letters; returns its folder."""
   write_model(folder)
   shutil.copytree(pathlib.Path(__file__).parent / "bert_small", folder, dirs_exist_ok=True)
   return folder

@@ -60,7 +60,7 @@ def read_label_lines(
   for one, other in pairs:
     if other is None and are_named:
       yield UserError(
-        f"no record with the labels of {_name(one)[:40]!r} follows it, {one.path}:{one.line}; write a"
+        f"no record with the labels of {one.name[:40]!r} follows it, {one.path}:{one.line}; write a"
         " record with the sequence, then one with its labels, or three lines for each sample: >name, sequence, labels"
       )
     elif other is None:
@@ -82,7 +82,7 @@ def refuse_label_lines(records: Iterable[Record]) -> None:
   number = paired = fitting = 0
   for record in records:
     first, number, fitting = first or record, number + 1, fitting + _fits(record)
-    if alone is not None and _name(alone) == _name(record):
+    if alone is not None and alone.name == record.name:
       paired, alone = paired + 2, None
     else:
       alone = record
@@ -109,7 +109,7 @@ def _roles(records: Sequence[Record]) -> _Roles | None:
 
 def _apart(one: Record, other: Record) -> _Roles:
   """Returns what is left of two names without their common beginning and end."""
-  first, second = _name(one), _name(other)
+  first, second = one.name, other.name
   start = _alike(first, second)
   first, second = first[start:], second[start:]
   end = _alike(first[::-1], second[::-1])
@@ -144,7 +144,7 @@ def _has_pairs(pairs: Sequence[_Pair]) -> bool:
   """Returns whether half of the records, or more, are in pairs with one name, or with as many symbols as labels."""
   both = [(one, other) for one, other in pairs if other is not None]
   fitting = sum(
-    _name(one) == _name(other) or bool(_counts(_lines(one)) & _counts(_lines(other)))
+    one.name == other.name or bool(_counts(_lines(one)) & _counts(_lines(other)))
     for one, other in both
   )
   return 2 * 2 * fitting >= len(pairs) + len(both)
@@ -206,7 +206,3 @@ def _lines(record: Record) -> list[str]:
   lines = [line for line in record.lines if line]
   energy = _ENERGY.fullmatch(lines[-1]) if lines else None
   return lines if energy is None else [*lines[:-1], energy[1]]
-
-
-def _name(record: Record) -> str:
-  return "".join(record.header.split(maxsplit=1)[:1])

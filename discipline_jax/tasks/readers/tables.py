@@ -228,8 +228,7 @@ def _read_fasta(
     except UserError as error:
       yield error
       continue
-    name = record.header.split(maxsplit=1)[:1]
-    extra = {"name": "".join(name), "header": record.header}
+    extra = {"name": record.name, "header": record.header}
     yield Row(
       place,
       sequence,
