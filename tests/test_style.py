@@ -14,7 +14,7 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("label_metrics",),
+  ("label_metrics", "position_metrics"),
   ("streams", "letters", "metrics", "launchers"),
   ("files",),
   ("exit_codes",),
