@@ -15,6 +15,7 @@ from discipline_jax import defaults, modes
 from discipline_jax.errors import UserError
 from discipline_jax.files import buckets, places
 
+_EXAMPLE = "--config=configs/quickstart.py"
 # What reads the values of a field, and what they are.
 _PARSERS: dict[type, tuple[flags.ArgumentParser, str]] = {
   int: (flags.IntegerParser(), "an integer"),
@@ -36,11 +37,8 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
 
   `--config.FIELD=None` unsets a field that may be unset.
   """
-  argv = list(argv)
-  if "--config" in argv[:-1]:
-    place = argv.index("--config")
-    argv[place : place + 2] = [f"--config={argv[place + 1]}"]
-  argv = [_find_config(argument) for argument in argv]
+  argv = [_find_config(argument) for argument in _joined(argv)]
+  _check_order(argv)
   last = {
     argument.partition("=")[0]: argument for argument in argv
   }  # of several, the last one counts
@@ -55,7 +53,7 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
   if len(rest) > 1:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
   if flag_values.config is None and not flag_values.help:
-    raise UserError("no --config; try --config=configs/quickstart.py")
+    raise UserError(f"no --config; try {_EXAMPLE}")
   for argument in unset:
     _unset(flag_values.config, argument.removeprefix("--config.").removesuffix("=None"))
   for name, text in [
@@ -64,6 +62,30 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
   ]:
     _check_place(name, text)
   return flag_values
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+  """Returns the arguments with `--config FILE` and `--config.FIELD VALUE` written with an equals sign."""
+  joined: list[str] = []
+  for argument in argv:
+    is_flag = re.match(r"--?[A-Za-z]", argument)
+    if joined and not is_flag and re.fullmatch(r"--config(\.[\w.]+)?", joined[-1]):
+      joined[-1] += f"={argument}"
+    else:
+      joined.append(re.sub(r"^-(?=config\b)", "--", argument))
+  return joined
+
+
+def _check_order(argv: Sequence[str]) -> None:
+  """Raises UserError if a field of the config is given, and no config stands before it."""
+  for argument in argv:
+    flag = argument.partition("=")[0]
+    if flag == "--config":
+      return
+    if flag.startswith("--config."):
+      if any(one.startswith("--config=") for one in argv):
+        raise UserError(f"{flag} stands before --config; put --config first")
+      raise UserError(f"{flag} without a --config; put one before it, such as {_EXAMPLE}")
 
 
 def _check_place(name: str, text: str | None) -> None:
@@ -111,7 +133,7 @@ def _unset(config: ConfigDict, name: str) -> None:
 
 
 def _check_field(config: ConfigDict, name: str) -> None:
-  """Raises UserError if the config has no field of this dotted name."""
+  """Raises UserError if the config has no field of this dotted name, or a whole block of them."""
   fields = config
   for part in name.split("."):
     if not isinstance(fields, ConfigDict) or part not in fields:
@@ -121,6 +143,11 @@ def _check_field(config: ConfigDict, name: str) -> None:
         f" {_choices(part, names) if names else 'no fields of its own'}"
       )
     fields = fields[part]
+  if isinstance(fields, ConfigDict):
+    raise UserError(
+      f"{name} is a block of fields and has no value of its own; set --config.{name}.FIELD=VALUE, with FIELD one of:"
+      f" {', '.join(sorted(fields))}"
+    )
 
 
 def _choices(given: str, names: Sequence[str]) -> str:

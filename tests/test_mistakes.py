@@ -14,6 +14,18 @@ from tests.whole_runs import CONFIG, one_device
   [
     ([], "no --config; try --config=configs/quickstart.py"),
     (
+      ["--config.data_dir=/x", CONFIG],
+      "--config.data_dir stands before --config; put --config first",
+    ),
+    (
+      ["--config.data_dir", "/x", "--config", "configs/dna_h3.py"],
+      "--config.data_dir stands before --config; put --config first",
+    ),
+    (
+      ["--config.data_dir=/x"],
+      "--config.data_dir without a --config; put one before it, such as --config=configs/",
+    ),
+    (
       ["--config=nothing.py"],
       "no config file nothing.py; give a path, or one of: analyze_attention, analyze_gradients, ",
     ),
@@ -29,6 +41,16 @@ from tests.whole_runs import CONFIG, one_device
       [CONFIG, "--config.train.batch_size=many"],
       "train.batch_size = 'many' is not an integer; set",
     ),
+    (
+      [CONFIG, "--config.train.batch_size", "many"],
+      "train.batch_size = 'many' is not an integer; set",
+    ),
+    (
+      [CONFIG, "--config.task=1"],
+      "task is a block of fields and has no value of its own; set --config.task.FIELD=VALUE, with FIELD one of:"
+      " alphabet, case, ",
+    ),
+    ([CONFIG, "--config.model.config=None"], "set --config.model.config.FIELD=VALUE, with FIELD"),
     (
       ["--config=compare", "--config.compare.minutes=six"],
       "compare.minutes = 'six' is not a number; set --config.compare.minutes to one",
