@@ -119,6 +119,7 @@ class TestFailures:
     with pytest.raises(RunFailed, match=r"^1 of 5 .*\(pre;"):
       study(config, tmp_path)
     assert "seed is 7" in failed(tmp_path)["pre"]
+    assert "set --config.runs.pre.seed=0 to go on" in failed(tmp_path)["pre"]
     assert str(tmp_path / "pre" / "config.json") in failed(tmp_path)["pre"]
     study(example(), tmp_path)
     assert failed(tmp_path) is None
