@@ -21,7 +21,7 @@ LAYERS = (
   ("report",),
   ("models",),
   ("analysis", "defaults"),
-  ("modes",),
+  ("modes", "arguments"),
   ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),
