@@ -5,13 +5,14 @@ import importlib.util
 import math
 import pathlib
 import re
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from discipline_jax import defaults, modes
+from discipline_jax import arguments, defaults, modes
 from discipline_jax.errors import UserError
 from discipline_jax.files import buckets, places
 
@@ -36,26 +37,30 @@ def parse(argv: Sequence[str]) -> flags.FlagValues:
 
   `--config.FIELD=None` unsets a field that may be unset.
   """
-  argv = list(argv)
-  if "--config" in argv[:-1]:
-    place = argv.index("--config")
-    argv[place : place + 2] = [f"--config={argv[place + 1]}"]
+  argv = arguments.joined(argv)
+  arguments.check(argv[1:])
   argv = [_find_config(argument) for argument in argv]
   last = {
     argument.partition("=")[0]: argument for argument in argv
   }  # of several, the last one counts
-  unset = [one for one in last.values() if re.fullmatch(r"--config\.[\w.]+=None", one)]
-  argv = [one for one in argv if not re.fullmatch(r"--config\.[\w.]+=None", one)]
+  unset = [one for one in last.values() if re.fullmatch(r"--config\.[\w.-]+=None", one)]
+  argv = [one for one in argv if not re.fullmatch(r"--config\.[\w.-]+=None", one)]
   flag_values = _define_flags(argv)
   try:
     rest = flag_values(argv)
+  except flags.UnrecognizedFlagError as error:
+    _explain_flag(error.flagname)
+    raise UserError(_reason(error, argv)) from None
   except Exception as error:  # a config file is a program, and can fail in any way
     _explain_field(argv)
-    raise UserError(_reason(error)) from None
+    raise UserError(_reason(error, argv)) from None
   if len(rest) > 1:
     raise UserError(f"unexpected argument {rest[1]!r}; flags begin with --")
   if flag_values.config is None and not flag_values.help:
-    raise UserError("no --config; try --config=configs/quickstart.py")
+    raise UserError(f"no --config; try {arguments.EXAMPLE}")
+  for argument in argv:
+    if argument.startswith("--config.") and "=" not in argument:
+      _check_given(flag_values.config, argument)
   for argument in unset:
     _unset(flag_values.config, argument.removeprefix("--config.").removesuffix("=None"))
   for name, text in [
@@ -111,16 +116,24 @@ def _unset(config: ConfigDict, name: str) -> None:
 
 
 def _check_field(config: ConfigDict, name: str) -> None:
-  """Raises UserError if the config has no field of this dotted name."""
+  """Raises UserError if the config has no field of this dotted name, or a whole block of them."""
   fields = config
   for part in name.split("."):
     if not isinstance(fields, ConfigDict) or part not in fields:
+      meant = [one for one in _names(config) if one.endswith(f".{name.rpartition('.')[2]}")]
+      if len(meant) in (1, 2):
+        raise UserError(f"the config has no field {name!r}; did you mean {' or '.join(meant)}?")
       names = sorted(fields) if isinstance(fields, ConfigDict) else []
       raise UserError(
         f"the config has no field {name!r}; in place of {part!r} it has"
         f" {_choices(part, names) if names else 'no fields of its own'}"
       )
     fields = fields[part]
+  if isinstance(fields, ConfigDict):
+    raise UserError(
+      f"{name} is a block of fields and has no value of its own; set --config.{name}.FIELD=VALUE, with FIELD one of:"
+      f" {', '.join(sorted(fields))}"
+    )
 
 
 def _choices(given: str, names: Sequence[str]) -> str:
@@ -129,14 +142,18 @@ def _choices(given: str, names: Sequence[str]) -> str:
   return f"{alike[0]!r}: did you mean that?" if alike else f"one of: {', '.join(names)}"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, argv: Sequence[str]) -> str:
   """Returns why a flag or a config file cannot be read; a traceback becomes its last line and its place."""
   text, remedy = str(error).strip(), f"see --help, and the fields in {defaults.__file__}"
   places = re.findall(r'File "(.*)", line (\d+)', text)
   if not places and isinstance(error, flags.Error):
     return f"{text}; {remedy}"
   if not places:
-    return f"{type(error).__name__}: {text or 'in the config file'}; {remedy}"
+    files = [one.partition("=")[2].partition(":")[0] for one in argv if one.startswith("--config=")]
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [f"{one.filename}:{one.lineno}" for one in lines if one.filename in files]
+    place = (own or files or ["on the command line"])[-1]
+    return f"{type(error).__name__}: {text or 'no reason'}, {place}; {remedy}"
   name, _, last = text.splitlines()[-1].partition(": ")
   if name.endswith(UserError.__name__):
     return last
@@ -175,10 +192,36 @@ def _explain_field(argv: Sequence[str]) -> None:
     return
   for argument in argv:
     if argument.startswith("--config."):
-      name, equals, text = argument.removeprefix("--config.").partition("=")
-      _check_field(flag_values.config, name)
-      if equals:
-        _check_kind(flag_values.config, name, text)
+      _check_given(flag_values.config, argument)
+
+
+def _check_given(config: ConfigDict, argument: str) -> None:
+  """Raises UserError if an argument `--config.FIELD=VALUE` names no field, or has no value of its kind."""
+  name, equals, text = argument.removeprefix("--config.").partition("=")
+  _check_field(config, name)
+  block, _, field = name.rpartition(".")
+  if equals:
+    _check_kind(config, name, text)
+  elif _field(config, block).get_type(field) is not bool:
+    raise UserError(f"--config.{name} has no value; write --config.{name}=VALUE, or leave it out")
+
+
+def _explain_flag(name: str) -> None:
+  """Raises UserError if a flag that does not exist is called like fields of configs."""
+  known = {one for mode in modes.MODES for one in _names(modes.of_mode(mode))}
+  meant = sorted(one for one in known if one == name or one.endswith(f".{name}"))
+  if meant:
+    fields = " or ".join(f"--config.{one}" for one in meant)
+    raise UserError(f"no flag --{name}; set the field of the config, {fields}")
+
+
+def _names(config: ConfigDict) -> Iterator[str]:
+  """Yields the dotted names of all fields of a config that have a value of their own."""
+  for name, value in config.items():
+    if isinstance(value, ConfigDict):
+      yield from (f"{name}.{one}" for one in _names(value))
+    else:
+      yield name
 
 
 def _check_kind(config: ConfigDict, name: str, text: str) -> None:

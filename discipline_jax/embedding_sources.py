@@ -26,8 +26,15 @@ from discipline_jax.tasks.answers import Class
 from discipline_jax.tasks.base import Task
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import CLS, NUM_SPECIAL, SEP
-from discipline_jax.tasks.streamed import Inputs, Scan, symbol_inputs, text_inputs
-from discipline_jax.tasks.symbols import TEXT, judge_unknown
+from discipline_jax.tasks.streamed import (
+  UNKNOWN_TOKENS,
+  Inputs,
+  Scan,
+  check_unknown,
+  symbol_inputs,
+  text_inputs,
+)
+from discipline_jax.tasks.symbols import TEXT
 
 _TASK = pathlib.PurePath("model", "task.json")  # in the workdir of a finished fine-tuning
 _REMEDIES = {
@@ -37,8 +44,7 @@ _REMEDIES = {
 }
 _OF_SENTENCES = ".,;:!?()\"'\u201c\u201d\u2019"  # what stands at words without a blank
 _IS_TEXT = f"if the rows are texts, set --config.task.symbols={TEXT}"
-# What is wrong with what a model does not know, and what helps: with symbols that a run or a checkpoint does not have,
-# and with pieces of texts.
+# What is wrong with symbols that a run or a checkpoint does not have, and what helps.
 _UNSEEN = (
   "symbols do not occur in training",
   "check that sequences are written as they were for training, and task.sequence_column",
@@ -47,10 +53,6 @@ _NO_TOKENS = (
   "symbols are no tokens of the model",
   "check that sequences are written as the model has them, and task.symbols, task.case, task.sequence_column;"
   f" {_IS_TEXT}",
-)
-_UNKNOWN_TOKENS = (
-  "tokens are not in the model's vocabulary",
-  "check that the texts are of the language and the script of the model, and task.sequence_column",
 )
 # How inputs are made, the function that reads the weights, and the symbols that training saw.
 _OfRun = tuple[Inputs, Callable[[], dict], Collection[str]]
@@ -135,7 +137,7 @@ def _of_run(workdir: Path) -> Source:
     inputs,
     Network(model.config, saved.task.answer.head, model.dtype, params),
     known,
-    *(_UNKNOWN_TOKENS if is_text else _UNSEEN),
+    *(UNKNOWN_TOKENS if is_text else _UNSEEN),
   )
 
 
@@ -223,7 +225,7 @@ def _of_checkpoint(config: ConfigDict) -> Source:
     else _symbols_of_checkpoint(model, task.alphabet, rows, max_length),
     Network(model.config, head, model.dtype, read),
     (),
-    *(_UNKNOWN_TOKENS if task.alphabet is None else _NO_TOKENS),
+    *(UNKNOWN_TOKENS if task.alphabet is None else _NO_TOKENS),
   )
 
 
@@ -280,27 +282,13 @@ def check_table(found: Scan, source: Source, path: pathlib.Path) -> None:
     )
   if found.first_unknown is None:
     return
-  total, number = found.num_symbols, found.unknown.total()
-  shown = " ".join(one for one, _ in found.unknown.most_common(10))[:60]
   is_of_symbols = source.inputs.is_known is not None
   if is_of_symbols and not source.known and _are_words_of_texts(found, source):
     raise UserError(
-      f"{number} of {total} words are no tokens of the model ({shown}), many only for the punctuation at them,"
-      f" {found.first_unknown}; {_IS_TEXT}, else write blanks around the punctuation"
+      f"{found.unknown.total()} of {found.num_symbols} words are no tokens of the model ({found.shown}), many only for"
+      f" the punctuation at them, {found.first_unknown}; {_IS_TEXT}, else write blanks around the punctuation"
     )
-  remedies = _REMEDIES | {"other": source.remedy}
-  judge_unknown(
-    found.unknown, total, found.first_unknown, source.known, remedies, source.what_is_unknown
-  )
-  logging.warning(
-    "%d of %d %s (%s), first at %s; they are read as the unknown token; %s",
-    number,
-    total,
-    source.what_is_unknown,
-    shown,
-    found.first_unknown,
-    source.remedy,
-  )
+  check_unknown(found, source.known, _REMEDIES | {"other": source.remedy}, source.what_is_unknown)
 
 
 def _are_words_of_texts(found: Scan, source: Source) -> bool:

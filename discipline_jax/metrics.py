@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from discipline_jax.label_metrics import label_scores
+from discipline_jax.position_metrics import correlations
 
 
 def vote(
@@ -63,7 +64,6 @@ def _pearson(labels: np.ndarray, predicted: np.ndarray) -> float:
 _CLASSES = {"accuracy": _accuracy, "f1": _f1, "macro_f1": _macro_f1, "mcc": _mcc}
 _VALUES = {"spearman": _spearman, "pearson": _pearson}
 CLASS_METRICS, VALUE_METRICS = tuple(_CLASSES), tuple(_VALUES)
-_BLOCK = 1 << 22  # values of positions that are resampled together
 
 
 def score(
@@ -171,9 +171,7 @@ def resampled(
     return class_scores(metric, kinds, size, counts)
   if sample_of is None:
     return _correlations(metric, labels, predicted, counts)
-  rows = max(1, _BLOCK // len(labels))
-  parts = (counts[start : start + rows, sample_of] for start in range(0, len(counts), rows))
-  return np.concatenate([_correlations(metric, labels, predicted, part) for part in parts])
+  return correlations(metric, labels, predicted, sample_of, counts.astype(np.float64))
 
 
 def _correlations(

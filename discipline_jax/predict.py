@@ -32,6 +32,7 @@ from discipline_jax.tasks.positions import PositionAnswer
 from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import json_text
 from discipline_jax.tasks.strands import complements
+from discipline_jax.tasks.streamed import Inputs, text_inputs
 from discipline_jax.tasks.unlabelled import read_unlabelled
 from discipline_jax.tasks.windows import mean_over_windows
 from discipline_jax.training.samples import Batch, outputs_of
@@ -70,8 +71,9 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   check_replaced(output, "predict", _is_own)
   has_symbols = tasks.takes(saved.task.name, "symbols")
   replicas = _replicas(saved, config)
+  several = len(replicas) > 1
   own_columns, lines_of = _form(saved.task.answer, config)
-  columns = [*own_columns, *([_SPREAD] if len(replicas) > 1 else [])]
+  columns = [*own_columns, *([_SPREAD] if several else [])]
   keep = kept_columns(config, "predict", ["line", *columns])
   rows, examples = read_unlabelled(
     source,
@@ -80,19 +82,16 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     trained=saved.config.task if has_symbols else None,
     pairs=saved.task.pairs,
     keep=[Column(name, "predict.keep_columns") for name in keep],
+    inputs=_text_inputs(saved),
   )
-  who = (
-    f"the mean of the {len(replicas)} replicas"
-    if len(replicas) > 1
-    else saved.describe(replicas[0])
-  )
+  who = f"the mean of the {len(replicas)} replicas" if several else saved.describe(replicas[0])
   summary = f"{len(examples)} rows of {source} by {who} of {workdir}"
   if dry_run:
     print(summary)
     return
   logging.info("%s", summary)
   each, layout = _outputs(saved, examples, replicas, config)
-  together = saved.task.answer.combined(each) if len(replicas) > 1 else None
+  together = saved.task.answer.combined(each) if several else None
   outputs, spreads = (each[0], None) if together is None else together
   with whole_file(output, text=True) as file:
     writer = csv.writer(file)
@@ -102,6 +101,14 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
       spread = [] if spreads is None else [float(spreads[i])]
       writer.writerows([*kept, *line, *spread] for line in lines)
   print(f"{summary}: {output}")
+
+
+def _text_inputs(saved: Saved) -> Inputs | None:
+  """Returns how the run's model reads texts, so that unknown tokens can be counted; None for symbols."""
+  if saved.task.alphabet is not None:
+    return None
+  vocabulary = resolve_model(saved.config, saved.task).vocabulary
+  return text_inputs(vocabulary, np.arange(len(vocabulary.tokens)), saved.inputs.max_length)
 
 
 def _with_long(saved: Saved, config: ConfigDict) -> Saved:

@@ -117,7 +117,7 @@ def _run(cell: Cell) -> State:
   except (UserError, RunFailed) as error:
     if not fail_alike(cell.name):
       raise
-    return State("failed", " ".join(str(error).split()))
+    return State("failed", cells.reason(cell, error))
   except Exception as error:
     reason = no_memory(error) if isinstance(error, jax.errors.JaxRuntimeError) else None
     if reason is None or not fail_alike(cell.name):

@@ -46,7 +46,6 @@ esac
 where=("--zone=$zone" "${project[@]}")
 queue=(gcloud compute tpus queued-resources)
 on_all=(gcloud compute tpus tpu-vm)
-package=$(mktemp -d)/discipline_jax.tar
 # The images of TPUs have an older Python than the package needs.
 install="sudo apt-get install -qq -y nfs-common >/dev/null; sudo mkdir -p /runs; mountpoint -q /runs || sudo mount $mount /runs;
  rm -rf package && mkdir package && tar -xf discipline_jax.tar -C package && python3 -m pip install -q --user uv &&
@@ -70,11 +69,13 @@ delete() {
 
 # shellcheck disable=SC2329 # the trap below calls it
 finish() {
-  rm -f "$package"
+  rm -rf "$folder"
   [ "$keep" = 1 ] || [ -z "$(state)" ] || delete
 }
 
 pretended='' # the state that a dry run takes for true
+folder=$(mktemp -d) || fail "no temporary folder can be made; set TMPDIR to a place that can be written"
+package=$folder/discipline_jax.tar
 trap finish EXIT
 trap 'exit 130' INT TERM
 git -C "$(dirname "$0")/.." archive -o "$package" HEAD || fail "no git repository in $(dirname "$0")/.."

@@ -199,6 +199,19 @@ def test_two_tasks_of_slurm_train_one_run_and_are_queued_again_after_term(tmp_pa
   assert (path / "calls").read_text().count("requeue") == 1
 
 
+@pytest.mark.parametrize("code", ["0", "1"])
+def test_the_slice_leaves_no_temporary_folder(code, tmp_path):
+  folder, path = tmp_path / "tmp", tmp_path / "bin"
+  folder.mkdir()
+  path.mkdir()
+  stand_ins(path, "git", codes=(code,))
+  arguments = ("--dry-run", *SLICE, "--type=v6e-8", "--", *ARGUMENTS)
+  done = run("tpu_slice.sh", *arguments, path=path, TMPDIR=str(folder))
+  assert done.returncode == (2 if code == "1" else 0)
+  assert f"-o {folder}/" in (path / "calls").read_text()
+  assert list(folder.iterdir()) == []
+
+
 def test_the_scripts_pass_shellcheck():
   checker = shutil.which(
     "shellcheck", path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"

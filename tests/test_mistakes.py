@@ -1,6 +1,7 @@
 """Tests that a user's mistake gives one line and exit code 2, and writes nothing."""
 
 import fcntl
+import pathlib
 import shutil
 
 import pytest
@@ -8,11 +9,25 @@ import pytest
 from discipline_jax.main import main
 from tests.whole_runs import CONFIG, one_device
 
+FAULTY = pathlib.Path(__file__).parent / "testdata" / "faulty.py"
+
 
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
     ([], "no --config; try --config=configs/quickstart.py"),
+    (
+      ["--config.data_dir=/x", CONFIG],
+      "--config.data_dir stands before --config; put --config first",
+    ),
+    (
+      ["--config.data_dir", "/x", "--config", "configs/dna_h3.py"],
+      "--config.data_dir stands before --config; put --config first",
+    ),
+    (
+      ["--config.data_dir=/x"],
+      "--config.data_dir without a --config; put one before it, such as --config=configs/",
+    ),
     (
       ["--config=nothing.py"],
       "no config file nothing.py; give a path, or one of: analyze_attention, analyze_gradients, ",
@@ -30,12 +45,62 @@ from tests.whole_runs import CONFIG, one_device
       "train.batch_size = 'many' is not an integer; set",
     ),
     (
+      [CONFIG, "--config.train.batch_size", "many"],
+      "train.batch_size = 'many' is not an integer; set",
+    ),
+    (
+      [CONFIG, "--config.task=1"],
+      "task is a block of fields and has no value of its own; set --config.task.FIELD=VALUE, with FIELD one of:"
+      " alphabet, case, ",
+    ),
+    ([CONFIG, "--config.model.config=None"], "set --config.model.config.FIELD=VALUE, with FIELD"),
+    (
       ["--config=compare", "--config.compare.minutes=six"],
       "compare.minutes = 'six' is not a number; set --config.compare.minutes to one",
     ),
     (
       ["--config=custom", "--config.task.skip_invalid=maybe"],
       "task.skip_invalid = 'maybe' is not True or False; set",
+    ),
+    (["--config="], "--config has no value; write --config=VALUE"),
+    (["--config", "--dry-run"], "--config has no value; write --config=VALUE"),
+    ([CONFIG, "--workdir", "--dry-run"], "--workdir has no value; write --workdir=VALUE, or leave"),
+    (
+      [CONFIG, "--config.model.checkpoint="],
+      "--config.model.checkpoint has no value; write --config.model.checkpoint=VALUE, or leave it",
+    ),
+    (
+      [CONFIG, "--config.data_dir", "--dry-run"],
+      "--config.data_dir has no value; write --config.data_dir=VALUE, or leave it out",
+    ),
+    (
+      [CONFIG, "--config.seed=1", "--config=dna_h3"],
+      f"--config is given 2 times ({CONFIG}, --config=dna_h3); give it once",
+    ),
+    (
+      ["\u2013config=dna_h3"],
+      "\u2013config does not begin with two hyphens, but with a dash; write --config",
+    ),
+    ([CONFIG, "--mode=predict"], "no flag --mode; set the field of the config, --config.mode"),
+    (
+      [CONFIG, "--batch_size=3"],
+      "no flag --batch_size; set the field of the config, --config.eval.batch_size or --config.train.batch_size",
+    ),
+    (
+      [CONFIG, "--config.learning_rate=1e-4"],
+      "the config has no field 'learning_rate'; did you mean train.learning_rate?",
+    ),
+    (
+      [f"--config={FAULTY}"],
+      f"NameError: name 'nothing' is not defined, {FAULTY}:4; see --help",
+    ),
+    (
+      ["--config=dna_splice", f"--config.model.checkpoint={FAULTY}"],
+      f"{FAULTY} is a file, and a checkpoint is a directory; give the directory, {FAULTY.parent}",
+    ),
+    (
+      ["--config=custom", "--config.task.path=mine.csv"],
+      "No such file or directory, HERE/mine.csv; give a CSV",
     ),
     ([CONFIG, "--bogus"], "Unknown command line flag 'bogus'"),
     ([CONFIG, "bogus"], "unexpected argument 'bogus'"),
@@ -110,7 +175,7 @@ def test_mistakes_are_one_line_and_exit_2(arguments, message, tmp_path, capsys, 
   assert stdout == ""
   assert len(stderr.splitlines()) == 1
   assert stderr.startswith("error: ")
-  assert message in stderr
+  assert message.replace("HERE", str(tmp_path)) in stderr
   assert list(tmp_path.iterdir()) == [], "a mistake left files"
 
 

@@ -213,6 +213,25 @@ def run_pairs(folder, table, *arguments) -> int:
   return run(folder / "run", table, table.with_suffix(".csv"), columns, *arguments)
 
 
+def test_unknown_tokens_of_texts_are_counted(pairs, tmp_path, caplog, capsys):
+  """The model knows letters; other words are one unknown token, and so is a mark that it does not know."""
+  table = tmp_path / "new.jsonl"
+
+  def dry_run(*rows) -> int:
+    names = ("sentence1", "sentence2")
+    table.write_text("".join(json.dumps(dict.fromkeys(names, row)) + "\n" for row in rows))
+    return run_pairs(pairs, table, "--dry-run")
+
+  assert dry_run("a b", "A, Hello b", "b ééé? a") == 0
+  (line,) = [one for one in caplog.messages if "vocabulary" in one]
+  assert line.startswith(
+    f"6 of 20 tokens are not in the model's vocabulary (Hello ééé ?), first at {table}:2; they are read as"
+  )
+  assert dry_run("a", "Hello there") == 2
+  told = "error: 4 of 6 tokens are not in the model's vocabulary (Hello"
+  assert capsys.readouterr().err.splitlines()[-1].startswith(told)
+
+
 def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
   """Training samples agree bit for bit; a row with an unseen word agrees with the whole table, indexed by NumPy."""
   lines = (pairs / "glue_data" / "STS-B" / "train.tsv").read_text().splitlines()

@@ -351,7 +351,18 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
   assert in_process(tmp_path / "run", "--dry-run") == 0
   output = capsys.readouterr().out
   assert "nesting" in output
+  masks = (
+    "15% of the tokens are predicted: 80% of these are masked, 10% stay, 10% become random ones"
+  )
+  assert f"mlm; {masks}\n" in output
   assert not (tmp_path / "run").exists()
+  fields = ("--config.masking.span=3", "--config.masking.max_positions=7")
+  assert in_process(tmp_path / "run", "--dry-run", *fields) == 0
+  assert (
+    "; 15% of the tokens are predicted in runs of 3, at most 7 a row: " in capsys.readouterr().out
+  )
+  assert in_process(tmp_path / "run", "--dry-run", "--config.objective.kind=causal") == 0
+  assert re.search(r"objective +causal\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from discipline_jax import defaults
 from discipline_jax import study as study_module
 from discipline_jax.errors import RunFailed, Stopped, UserError
+from discipline_jax.files import copies
 from discipline_jax.files.places import place
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.study import study
@@ -118,6 +119,7 @@ class TestFailures:
     with pytest.raises(RunFailed, match=r"^1 of 5 .*\(pre;"):
       study(config, tmp_path)
     assert "seed is 7" in failed(tmp_path)["pre"]
+    assert "set --config.runs.pre.seed=0 to go on" in failed(tmp_path)["pre"]
     assert str(tmp_path / "pre" / "config.json") in failed(tmp_path)["pre"]
     study(example(), tmp_path)
     assert failed(tmp_path) is None
@@ -305,3 +307,14 @@ class TestDryRun:
       "5 runs: 1 finished, 1 broken, 1 running, 1 failed, 1 stopped; time left:"
     )
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+  def test_what_has_not_begun_copies_no_weights_from_a_bucket(self, storage, capsys):
+    config, workdir = example(), place("gs://bucket/s")
+    config.study.only = "pre"
+    study(config, workdir)
+    for name in ("config.json", "model.safetensors"):
+      storage.put("bucket", f"s/pre/steps/4/{name}", b"{}")
+    config.study.only = None
+    rows, _ = self.overview(config, workdir, capsys)
+    assert (rows["pre"], rows["b"]) == (["finished"], ["missing"])
+    assert not copies.local(workdir / "pre" / "steps").exists()

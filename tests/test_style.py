@@ -14,14 +14,14 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("label_metrics",),
+  ("label_metrics", "position_metrics"),
   ("streams", "letters", "metrics", "launchers"),
   ("files",),
   ("exit_codes",),
   ("report",),
   ("models",),
   ("analysis", "defaults"),
-  ("modes",),
+  ("modes", "arguments"),
   ("command_line", "grids"),
   ("tasks", "corpora"),
   ("training",),

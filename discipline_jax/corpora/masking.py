@@ -50,6 +50,19 @@ class Masking:
         f"masking.max_positions = {self.max_positions} is less than {self.span}{of_span}"
       )
 
+  @property
+  def summary(self) -> str:
+    """Says in a few words what is masked, for messages."""
+    rate, mask, same, random = (
+      f"{100 * share:.4g}%" for share in (self.rate, self.mask, self.same, self.random)
+    )
+    runs = f" in runs of {self.span}" if self.span > 1 else ""
+    most = "" if self.max_positions is None else f", at most {self.max_positions} a row"
+    return (
+      f"{rate} of the tokens are predicted{runs}{most}: {mask} of these are masked, {same} stay,"
+      f" {random} become random ones"
+    )
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

@@ -308,7 +308,7 @@ def check_corpus(config: ConfigDict) -> None:
     raise UserError(f"corpus.path is not set; set --config.corpus.path to {kind}")
   path = pathlib.Path() if corpus.name == "tfds" else fetched(place(corpus.path or "."))
   if corpus.name != "tfds" and not path.exists():
-    raise UserError(f"no such file or folder, {path}; set --config.corpus.path")
+    raise UserError(f"no such file or folder, {path.absolute()}; set --config.corpus.path")
   check_symbols(config)
   if (
     corpus.name in TEXTS

@@ -80,7 +80,8 @@ def _readable(path: pathlib.Path, remedy: str) -> Iterator[None]:
       f"not a whole {path.suffix.lower()} file ({error}), {path}; pack it again"
     ) from None
   except OSError as error:
-    raise UserError(f"{error.strerror or error}, {path}; {remedy}") from None
+    # A relative path is one from the working directory, which may not be the one that was meant.
+    raise UserError(f"{error.strerror or error}, {path.absolute()}; {remedy}") from None
 
 
 def _check_magic(start: bytes, path: pathlib.Path) -> None:

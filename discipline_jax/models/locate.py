@@ -134,6 +134,10 @@ def _local(checkpoint: str) -> pathlib.Path | None:
     if step not in map(str, steps):
       raise UserError(f"no step {step} is kept in {workdir}; it has: {', '.join(map(str, steps))}")
     return fetched(folder / KEPT / step)
+  if path.is_file():
+    raise UserError(
+      f"{checkpoint} is a file, and a checkpoint is a directory; give the directory, {path.parent}"
+    )
   name = checkpoint.partition("@")[0]
   if checkpoint.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists() or not name:
     raise UserError(

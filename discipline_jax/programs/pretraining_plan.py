@@ -176,11 +176,13 @@ def describe(config: ConfigDict, mesh: Mesh) -> dict[str, str]:
   own = ", ".join(
     f"{name} {value}" for name, value in config.model.config.items() if value is not None
   )
+  kind = config.objective.kind
+  masks = "" if kind == "causal" else f"; {masking(config).summary}"
   return {
     "corpus": f"{config.corpus.name} ({config.corpus.path or 'generated'})",
     "vocabulary": describe_vocabulary(config),
     "model": f"{config.model.init} ({config.model.checkpoint or own or 'BERT-base'}), {config.model.dtype}",
-    "objective": f"{config.objective.kind}, {masking(config)}",
+    "objective": f"{kind}{masks}",
     "training": f"{runs}; {train.optimizer} at rate {train.learning_rate:g}, warm-up {train.warmup_steps:,}",
     "kept steps": ", ".join(map(str, kept_steps(config))),
     "devices": describe_mesh(mesh),

@@ -139,7 +139,9 @@ def find_state(cell: Cell, cells: Mapping[str, Cell], failed: Mapping[str, str])
     return State("broken", cell.problem)
   run = Workdir(cell.workdir, cell.config)
   try:
-    result = run.result()
+    # Of a run that has not begun, no input file is looked at: what is in a bucket would be copied.
+    is_begun = run.is_claimed() or run.peek() is not None
+    result = run.result() if is_begun else None
     if result is not None:
       return State("finished", result=result)
     if run.is_locked():
@@ -149,10 +151,19 @@ def find_state(cell: Cell, cells: Mapping[str, Cell], failed: Mapping[str, str])
     source = cell.source
     if source is not None and (source in failed or not cells[source].is_finished):
       return State("waiting", f"for {cell.source}")
-    is_begun = run.is_claimed()
   except UserError as error:
-    return State("broken", str(error))
+    return State("broken", reason(cell, error))
   return State("stopped", f"step {last_step(cell)}") if is_begun else State("missing")
+
+
+def reason(cell: Cell, error: Exception) -> str:
+  """Returns the line of a run's error; what it says of fields is about those in the config of the study."""
+  own = {*cell.config} - {"mode", "data_dir", "cache_dir"}  # the study has these itself
+
+  def in_study(flag: re.Match) -> str:
+    return f"--config.runs.{cell.name}.{flag[1]}" if flag[1] in own else flag[0]
+
+  return re.sub(r"--config\.(\w+)", in_study, " ".join(str(error).split()))
 
 
 def finished_result(cell: Cell) -> dict | None:

@@ -15,6 +15,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from discipline_jax import tasks
+from discipline_jax.corpora.prepared import DESCRIPTION
 from discipline_jax.corpora.text import find_files
 from discipline_jax.errors import UserError
 from discipline_jax.files.copies import fetched
@@ -148,6 +149,8 @@ def compare(files: Files, recorded: Record) -> list[Difference]:
   unsure: list[tuple[Difference, str]] = []
   found = []
   for field, own in files.items():
+    if field == "corpus.path" and field not in recorded:
+      continue  # an older version did not record a prepared corpus of corpus.name = tfds
     known = recorded.get(field, {})
     for name, path in own.items():
       if name not in known:
@@ -242,9 +245,11 @@ def _token_maps(config: ConfigDict) -> dict[str, pathlib.Path]:
 
 def _corpus_files(config: ConfigDict) -> dict[str, pathlib.Path]:
   corpus = config.corpus
-  if corpus.path is None or corpus.name == "tfds":
+  if corpus.path is None:
     return {}
   path = fetched(place(corpus.path))
+  if corpus.name == "tfds" and not (path / DESCRIPTION).is_file():
+    return {}
   try:
     files = find_files(path)
   except UserError:  # nothing is there

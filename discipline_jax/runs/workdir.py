@@ -3,6 +3,7 @@
 import json
 import pathlib
 import secrets
+import shlex
 import time
 from collections.abc import Mapping
 from typing import IO, NoReturn
@@ -209,9 +210,12 @@ class Workdir:
       difference = first_difference(self._config, theirs)
     if difference is not None:
       name, own, other = difference
+      value = tuple(other) if isinstance(other, list) else other
+      setting = shlex.quote(f"--config.{name}={value}")
+      # A config of another mode has other fields.
+      rest = "" if name == "mode" else f", or set {setting} to go on with that run"
       raise UserError(
-        f"{name} is {own!r}, but the run in this workdir has {other!r}, {path};"
-        f" give another --workdir, or set --config.{name}={other} to go on with that run"
+        f"{name} is {own!r}, but the run in this workdir has {other!r}, {path}; give another --workdir{rest}"
       )
 
   def _is_moved(self) -> bool:

@@ -3,16 +3,24 @@
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from jaxtyping import Int, Int32, UInt8
 from tokenizers import Encoding
 
 from discipline_jax.models.tokenizer import Vocabulary
 from discipline_jax.tasks.readers.tables import Row, json_text
+from discipline_jax.tasks.symbols import judge_unknown
 
 _WINDOW = 1024  # rows that are held while a table is looked through
+
+# What is wrong with pieces of texts that a model does not know, and what helps.
+UNKNOWN_TOKENS = (
+  "tokens are not in the model's vocabulary",
+  "check that the texts are of the language and the script of the model, and task.sequence_column",
+)
 
 Sample = tuple[Row, Sequence[str]]  # a row of a table, and its symbols or its one or two texts
 
@@ -158,6 +166,11 @@ class Scan:
   unknown: collections.Counter[str]
   first_unknown: str | None
 
+  @property
+  def shown(self) -> str:
+    """The most frequent symbols that the model does not know, for messages."""
+    return " ".join(one for one, _ in self.unknown.most_common(10))[:60]
+
 
 def scan(samples: Iterable[Sample], inputs: Inputs) -> Scan:
   """Reads all samples once; holds no more than a window of them.
@@ -190,6 +203,30 @@ def scan(samples: Iterable[Sample], inputs: Inputs) -> Scan:
   if is_known is not None:
     unknown.update({one: number for one, number in symbols.items() if not is_known(one)})
   return Scan(rows, lengths, cut, widths, symbols.total() + num_tokens, unknown, place)
+
+
+def check_unknown(
+  found: Scan, known: Collection[str], remedies: Mapping[str, str], what: str
+) -> None:
+  """Warns of symbols, or pieces of texts, that are read as the unknown token; raises UserError if most are.
+
+  Args:
+    found: what a first reading of the table found.
+    known, remedies, what: see `symbols.judge_unknown`.
+  """
+  if found.first_unknown is None:
+    return
+  total, place = found.num_symbols, found.first_unknown
+  judge_unknown(found.unknown, total, place, known, remedies, what)
+  logging.warning(
+    "%d of %d %s (%s), first at %s; they are read as the unknown token; %s",
+    found.unknown.total(),
+    total,
+    what,
+    found.shown,
+    place,
+    remedies["other"],
+  )
 
 
 def windows(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:

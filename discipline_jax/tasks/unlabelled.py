@@ -17,6 +17,7 @@ from discipline_jax.tasks.own_table import unlabelled_rows
 from discipline_jax.tasks.readers.lines import each_valid
 from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.readers.tables import Row, each_row
+from discipline_jax.tasks.streamed import UNKNOWN_TOKENS, Inputs, check_unknown, scan
 from discipline_jax.tasks.symbols import check_known
 from discipline_jax.tasks.table_format import task_format
 
@@ -37,16 +38,22 @@ def read_unlabelled(
   trained: ConfigDict | None,
   pairs: bool,
   keep: Sequence[Column] = (),
+  inputs: Inputs | None = None,
 ) -> tuple[list[Row], list[Example]]:
   """Returns the rows of a table, with the values of the columns to keep as `extra`, and their samples.
 
-  For the arguments and errors see `each_unlabelled`.
+  Args:
+    path, task, options, trained, pairs, keep: see `each_unlabelled`.
+    inputs: how the model reads texts; None for symbols.
 
   Raises:
-    UserError: also if most symbols do not occur in training.
+    UserError: as `each_unlabelled`; also if most symbols do not occur in training, or most tokens are unknown.
   """
   samples = list(each_unlabelled(path, task, options, trained=trained, pairs=pairs, keep=keep)())
   rows, alphabet = [row for row, _ in samples], task.alphabet
+  if inputs is not None:
+    what, remedy = UNKNOWN_TOKENS
+    check_unknown(scan(samples, inputs), (), {"other": remedy}, what)
   if alphabet is None:
     return rows, [Example(own[0], None, own[1] if pairs else None) for _, own in samples]
   if alphabet.is_open:

@@ -116,6 +116,19 @@ class TestWhichFiles:
     config.corpus.path = str(tmp_path / "texts" / "a.txt")
     assert names(config)["corpus.path"] == ["a.txt"]
 
+  def test_a_prepared_corpus_of_tfds(self, tmp_path):
+    config = defaults.pretrain()
+    config.corpus.update(name="tfds", path="wikipedia/20230601.en")
+    assert names(config) == {}
+    for name in ("corpus.json", "train.arrayrecord"):
+      (tmp_path / name).touch()
+    config.corpus.path = str(tmp_path)
+    assert names(config)["corpus.path"] == ["corpus.json", "train.arrayrecord"]
+    recorded = inputs.record(inputs.find(config, {}))
+    (tmp_path / "train.arrayrecord").write_bytes(b"other")
+    assert differences(config, recorded) == [("changed", "corpus.path", "train.arrayrecord")]
+    assert differences(config, {}) == []  # the record of an older version, which has no such files
+
   def test_files_that_are_gone_are_left_out(self, custom, tmp_path):
     for path in tmp_path.iterdir():
       path.unlink()

@@ -3,12 +3,13 @@
 import errno
 import fcntl
 import json
+import shlex
 import shutil
 
 import pytest
 from ml_collections import ConfigDict
 
-from discipline_jax import defaults
+from discipline_jax import command_line, defaults
 from discipline_jax.errors import UserError
 from discipline_jax.runs.workdir import Workdir
 from tests.testdata.small_files import write_model
@@ -38,6 +39,22 @@ def test_another_run_is_told_the_field(tmp_path):
   for method in ("is_claimed", "result", "describe"):
     with pytest.raises(UserError, match=r"train.learning_rate .*0\.5.*1e-05.*config\.json"):
       getattr(Workdir(tmp_path, other), method)()
+
+
+def test_the_way_back_to_a_run_is_one_that_a_shell_takes(tmp_path):
+  """A value may have blanks and brackets; and the config of another mode has other fields."""
+  with Workdir(tmp_path, defaults.pretrain()) as run:
+    run.claim({})
+  other = defaults.pretrain()
+  other.corpus.length = (64,)
+  with pytest.raises(UserError) as error:
+    Workdir(tmp_path, other).result()
+  (setting,) = [one for one in shlex.split(str(error.value)) if one.startswith("--config.")]
+  assert setting == "--config.corpus.length=(128, 512)"
+  flag_values = command_line.parse(["main", "--config=pretrain_small", setting])
+  assert flag_values.config.corpus.length == (128, 512)
+  with pytest.raises(UserError, match="mode is 'finetune'.*; give another --workdir$"):
+    Workdir(tmp_path, defaults.finetune()).result()
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b"3", b"\xff", b'{"mode": ["finetune"]}', b"{}"])
