@@ -50,6 +50,13 @@ class TestReading:
     assert aligned("1 0 1 1") == ("1", "0", "1", "1")
     assert aligned("[1, 0, 1.0, 1]") == ("1", "0", "1", "1")
 
+  def test_commas_are_tags_where_letters_or_a_list_say_so(self):
+    assert aligned("H,HC") == ("H", ",", "H", "C")
+    assert aligned(", H , C") == (",", "H", ",", "C")
+    assert aligned(", , , NN") == (",", ",", ",", "NN")
+    assert aligned("a, b c, d") == ("a,", "b", "c,", "d")
+    assert aligned('["H,", "H,", "E,", "C"]') == ("H,", "H,", "E,", "C")
+
   def test_what_is_not_scored(self):
     assert aligned("HHX-", ignored="X") == ("H", "H", None, "-")
     assert aligned('["H", null, "C", "X"]', ignored="X") == ("H", None, "C", None)
@@ -86,6 +93,7 @@ class TestReading:
   @pytest.mark.parametrize(
     "text",
     ["", "  ", "HHE", "HHECC", "H H E", "HHEC H", '["H", "H"]', '["H", "H", "E", "C"', "['H' 1]",
+     "H, H, E, C", "H; H; E; C;", "H ,H ,E ,C",
      '["H", "H", "E", ["C"]]', '["H", "H", "E", ""]', "HH\0C", '{"a": 1}'],
   )  # fmt: skip
   def test_what_is_no_label(self, text):
