@@ -81,6 +81,12 @@ class TestReading:
     assert aligned("NAAN") == ("N", "A", "A", "N")
     assert aligned("- ? . N") == ("-", "?", ".", "N")
 
+  @pytest.mark.parametrize("text", ["['H', nan, 'C']", "['H', null, 'C']"])
+  def test_the_remedy_for_a_list_that_cannot_be_read(self, text):
+    with pytest.raises(UserError, match=r"double quotes.* \(null for a position"):
+      aligned(text, "ACD")
+    assert aligned('["H", null, "C"]', "ACD") == ("H", None, "C")
+
   def test_base_pairs(self):
     assert aligned("(..)") == tuple("(..)")
     assert aligned("[()]") == tuple("[()]")
