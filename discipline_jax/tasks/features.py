@@ -64,8 +64,8 @@ class Features:
     symbols = self.symbols[samples]
     if self.windows is None:
       return symbols
-    places = np.arange(symbols.shape[1])[None] - (symbols[:, :1] == CLS)
-    first, end = self.windows.decided[samples].T[..., None]
+    places = np.arange(symbols.shape[1])[None]
+    first, end = (self.windows.decided[samples] + (symbols[:, :1] == CLS)).T[..., None]
     return np.where((first <= places) & (places < end), symbols, symbols.dtype.type(PAD))
 
   def of_first(self, samples: Int[np.ndarray, " samples"], number: int) -> Int[np.ndarray, " some"]:
