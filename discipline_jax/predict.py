@@ -333,8 +333,9 @@ def _check_unseen(features: Features, is_open: bool, lookup: np.ndarray) -> None
   """
   if not is_open:
     return
-  symbols = features.symbols >= NUM_SPECIAL
-  unseen = symbols & (lookup[features.symbols] == lookup[-1])
+  numbers = features.each_symbol_once()
+  symbols = numbers >= NUM_SPECIAL
+  unseen = symbols & (lookup[numbers] == lookup[-1])
   if 2 * unseen.sum() > symbols.sum():
     raise UserError(
       f"{unseen.sum()} of {symbols.sum()} symbols do not occur in the training part of this replica, so its predictions"

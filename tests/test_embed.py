@@ -303,6 +303,17 @@ def test_texts_have_the_vectors_of_pytorch(golden, shared, tmp_path):
   np.testing.assert_allclose(found["vectors"], golden["minilm.text"], atol=1e-5, rtol=0)
 
 
+def test_an_empty_text_has_no_vector(tmp_path, capsys):
+  write_model(tmp_path / "model")
+  table = texts(tmp_path, ["a b", " "])
+  given = (f"--config.model.checkpoint={tmp_path / 'model'}", "--config.model.init=scratch")
+  given += ("--config.task.symbols=text", "--dry-run")
+  assert run(table, tmp_path / "out.npz", *given) == 2
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert error == f"error: empty text, {table}:2; every row needs one"
+  assert run(table, tmp_path / "out.npz", *given, "--config.task.skip_invalid") == 0
+
+
 @pytest.mark.parametrize("columns", [1, 2])
 def test_unknown_tokens_of_texts_are_counted(columns, tmp_path, caplog, capsys):
   """The model knows letters; other words are one unknown token, and so is a mark that it does not know."""

@@ -17,7 +17,7 @@ from discipline_jax.programs.finetuning_description import describe
 from discipline_jax.programs.finetuning_plan import make_plan
 from discipline_jax.runs.predictions import FILE
 from discipline_jax.runs.saved import read_model
-from discipline_jax.tasks.features import featurise
+from discipline_jax.tasks.features import NUM_SPECIAL, featurise
 from discipline_jax.training.sharding import mesh_of
 from tests.finished_runs import write_finished_run
 from tests.tasks.own_tables import read, written
@@ -98,6 +98,27 @@ def test_all_windows_of_a_sequence_are_in_one_part(fields, tables, caplog):
   assert "3 validation, 3 test" in lines["split"] or fields  # groups are not of one size
 
 
+def test_symbols_that_two_windows_read_are_counted_once(tmp_path, caplog):
+  """Windows of a sequence of 15 symbols are 0 to 9 and 5 to 14; the first decides on 5, 6 and 7."""
+  lengths = [15] * 12 + [3]
+  rows = [f"{one},{i % 2},train\n" for i, one in enumerate(map(sequence, lengths))]
+  rows += ["AAAAAAAZAAAAAAA,0,val\n", "ZAAAAAAAAAAAAAZ,1,val\n"]
+  (tmp_path / "classification.csv").write_text("sequence,label,part\n" + "".join(rows))
+  plan = make_plan(config_for("classification", tmp_path, **{"task.splits": "part"}))
+  assert "3 symbols of the validation part do not occur in training" in caplog.text
+  counts = np.bincount(plan.features.each_symbol_once().ravel())
+  assert counts[NUM_SPECIAL:].sum() == sum(lengths) + 30
+  lines = describe(Finetuning(plan, mesh_of(plan.config)))
+  assert f"others {100 * 3 / (sum(lengths) + 30):.2g}%" in lines["symbols"]
+
+
+def test_a_plan_counts_the_classes_of_sequences(tables):
+  plan = make_plan(config_for("classification", tables, replicas=1))
+  lines = describe(Finetuning(plan, mesh_of(plan.config)))
+  odd = sum(length % 2 for length in LENGTHS)
+  assert lines["classes"] == f"n {odd}, y {60 - odd}"
+
+
 def test_the_samples_of_an_evaluation_are_sequences(tables, caplog):
   """Without a network: the outputs are zeros."""
   plan = make_plan(config_for("tagging", tables, replicas=2, **{"eval.every_steps": 1}))
@@ -163,6 +184,13 @@ def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tm
   np.testing.assert_allclose(
     windows[0][starts[3] + 200 : starts[3] + 300], alone[200:300], atol=1e-6
   )
+
+
+def test_unknown_symbols_to_predict_are_counted_once(tables, tmp_path, caplog):
+  write_finished_run(tmp_path / "run", config_for("classification", tables))
+  (tmp_path / "new.csv").write_text(f"sequence\n{sequence(7)}Z{sequence(7)}\n{sequence(9)}\n")
+  predict(tmp_path / "run", tmp_path / "new.csv", tmp_path / "out.csv")
+  assert "1 symbols in 1 of 2 rows do not occur in training" in caplog.text
 
 
 def test_the_mean_of_the_windows_decides_on_a_class(tables, tmp_path):

@@ -290,6 +290,7 @@ def test_pairs_are_what_the_run_makes_of_them(pairs, tmp_path):
     ("a.tsv", "sentence1\na cat\n", "sentence1", "task.sequence_column = 'sentence1' is not two columns"),
     ("a.tsv", "sentence1\na cat\n", "sentence1,sentence2", "{}:1"),
     ("a.jsonl", '{"sentence1": "a", "sentence2": 3}\n', "sentence1,sentence2", "'3' is not a text, {}:1"),
+    ("a.tsv", "sentence1\tsentence2\na\tb\na\t \n", "sentence1,sentence2", "empty text, {}:3"),
     ("a.tsv", 'sentence1\tsentence2\n"a\tb\nc"\n', "sentence1,sentence2", "1 fields where the header has 2, {}:3"),
   ],
 )  # fmt: skip

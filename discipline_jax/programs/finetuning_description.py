@@ -5,6 +5,7 @@ import numpy as np
 from discipline_jax.models.hilbert_cnn import HilbertConfig
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.answer import Targets
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import NUM_SPECIAL, Features
 from discipline_jax.training.sharding import describe_mesh
@@ -26,7 +27,7 @@ def describe(program: Finetuning) -> dict[str, str]:
     **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
     "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(program):.1f}% of the"
     " positions of an epoch are padding",
-    **answer.describe(features.targets),
+    **answer.describe(_of_samples(plan)),
     **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
     **_choices(plan),
     "tokens": _histogram(features.lengths),
@@ -43,6 +44,14 @@ def describe(program: Finetuning) -> dict[str, str]:
   }
 
 
+def _of_samples(plan: Plan) -> Targets:
+  """Returns the targets of all samples: of a sequence in windows with one answer, those of its first window."""
+  features = plan.features
+  if features.windows is None or plan.task.answer.of_positions:
+    return features.targets
+  return {name: target[features.windows.firsts] for name, target in features.targets.items()}
+
+
 def _padding(program: Finetuning) -> float:
   """Returns how much of an epoch is padding, in percent."""
   batches = (
@@ -57,7 +66,8 @@ def _padding(program: Finetuning) -> float:
 def _symbols(alphabet: Alphabet, features: Features) -> str:
   """Returns the most frequent symbols and their shares."""
   names = [*alphabet.symbols, *(["others"] if alphabet.is_open else [])]
-  counts = np.bincount(features.symbols.ravel(), minlength=NUM_SPECIAL + len(names))[NUM_SPECIAL:]
+  symbols = features.each_symbol_once()
+  counts = np.bincount(symbols.ravel(), minlength=NUM_SPECIAL + len(names))[NUM_SPECIAL:]
   order = [i for i in np.argsort(-counts, kind="stable")[:_SYMBOLS] if counts[i]]
   shown = ", ".join(f"{names[i]} {100 * counts[i] / counts.sum():.2g}%" for i in order)
   number = int((counts > 0).sum())

@@ -284,7 +284,7 @@ def _known_ids(
     known |= known[complement]
   known[:NUM_SPECIAL] = True
   for part, samples in split.items():
-    symbols = features.symbols[samples]
+    symbols = features.each_symbol_once(samples)
     others, total = int((~known[symbols]).sum()), int((symbols >= NUM_SPECIAL).sum())
     if 2 * others > total:
       raise UserError(

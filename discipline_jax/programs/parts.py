@@ -15,7 +15,6 @@ from discipline_jax.tasks.features import Features
 from discipline_jax.tasks.groups import group_by_identity, join_groups
 from discipline_jax.tasks.leakage import Overlap, overlaps
 from discipline_jax.tasks.splits import Split, equally_long, make_split
-from discipline_jax.tasks.strands import canonical_strand
 from discipline_jax.tasks.windows import Windows
 
 
@@ -75,7 +74,7 @@ def draw_parts(
   if windows is not None:
     splits = _windows_of(splits, windows)
     classes = answer.classes(features.targets)
-  _check_scored(task, features, splits)
+  _check_scored(task, features, splits, config.eval.max_examples)
   members = answer.members(features.targets)
   if classes is not None:
     present = np.unique(classes)
@@ -84,11 +83,8 @@ def draw_parts(
   elif members is not None:
     lost = [np.flatnonzero(members.any(0) > members[split["train"]].any(0)) for split in splits]
     _warn_of_lost_classes(lost, answer.labels, seeds)
-  read, how = features, ""
-  if complement is not None:
-    read = dataclasses.replace(features, symbols=canonical_strand(features.symbols, complement))
-    how = " (this strand or the other)"
-  common = overlaps(read, splits, pairs=task.pairs)
+  how = "" if complement is None else " (this strand or the other)"
+  common = overlaps(features, splits, pairs=task.pairs, complement=complement)
   sizes = {part: features.num_sequences(own) for part, own in splits[0].items()}
   _warn_of_overlaps(common, sizes, how, _remedy(task, features))
   return Parts(splits, grouping, common)
@@ -103,8 +99,11 @@ def _windows_of(splits: Sequence[Split], windows: Windows) -> list[Split]:
   return [dict(split) | dict(one) for split, one in zip(drawn, trained, strict=True)]
 
 
-def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
-  """Raises UserError if a part has no position that is scored, so that there is nothing to train on or to score."""
+def _check_scored(task: Task, features: Features, splits: list[Split], max_examples: int) -> None:
+  """Raises UserError if a part has no position that is scored, so that there is nothing to train on or to score.
+
+  So it does if the first `max_examples` samples of validation have none, which choose the best weights.
+  """
   if not task.answer.of_positions:
     return
   labels = features.targets["labels"]
@@ -118,6 +117,12 @@ def _check_scored(task: Task, features: Features, splits: list[Split]) -> None:
     for part, samples in split.items():
       if not is_scored(labels[samples]).any():
         raise UserError(f"no position of the {part} part of task {task.name} is scored{within}")
+    first = features.of_first(split["validation"], max(1, max_examples))
+    if max_examples != -1 and not is_scored(labels[first]).any():
+      raise UserError(
+        f"no position of the first {max_examples} samples of validation is scored, task {task.name}; raise"
+        " --config.eval.max_examples, or set it to -1"
+      )
 
 
 def _groups(

@@ -57,6 +57,17 @@ class Features:
     """Returns how many sequences the samples are of; the windows of a sequence follow each other."""
     return len(first_rows(self.sequences(samples)))
 
+  def each_symbol_once(
+    self, samples: Int[np.ndarray, " samples"] | slice = slice(None)
+  ) -> UInt[np.ndarray, "samples length"]:
+    """Returns the symbols of samples; of a window those alone that it decides, and padding in the other places."""
+    symbols = self.symbols[samples]
+    if self.windows is None:
+      return symbols
+    places = np.arange(symbols.shape[1])[None]
+    first, end = (self.windows.decided[samples] + (symbols[:, :1] == CLS)).T[..., None]
+    return np.where((first <= places) & (places < end), symbols, symbols.dtype.type(PAD))
+
   def of_first(self, samples: Int[np.ndarray, " samples"], number: int) -> Int[np.ndarray, " some"]:
     """Returns the samples that are of the first `number` sequences, with all of their windows."""
     firsts = first_rows(self.sequences(samples))

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 from jaxtyping import Array, Bool, Float, Int32
 
 from discipline_jax.errors import UserError
@@ -26,6 +27,8 @@ from discipline_jax.tasks.positions import read_list
 from discipline_jax.tasks.readers.tables import json_text
 
 BETWEEN = ";"  # stands between labels; alone, it says that there is none
+_OTHERS = ",|/"  # what may stand between labels by mistake
+_LEVEL = 0.01  # standard deviation of logits that are nearly the same for all samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,7 @@ class LabelSet(Answer):
         f"{what}, {path}; task.kind=multilabel needs two or more, parted by {BETWEEN!r}; for one that a row has or has"
         " not, set task.kind=classification"
       )
+    _warn_of_joined(names, path)
     return cls(names, metric)
 
   def encode(self, label: Sequence[str]) -> np.ndarray:
@@ -110,7 +114,12 @@ class LabelSet(Answer):
     del groups  # each sample is judged alone
     labels, guesses = targets["labels"], outputs > 0
     losses = np.logaddexp(0, outputs) - outputs * labels
-    collapsed = bool((guesses == guesses[:1]).all())
+    # Average precision does not ask which labels are predicted, but in which order the logits stand.
+    collapsed = (
+      bool(outputs.std(0).max() < _LEVEL)
+      if self.metric == "average_precision"
+      else bool((guesses == guesses[:1]).all())
+    )
     measured = measured_by(self.metric, losses, collapsed, labels, outputs)
     details = label_details(labels, outputs, self.labels)
     return dataclasses.replace(measured, measures=details)
@@ -143,6 +152,23 @@ class LabelSet(Answer):
   @functools.cached_property
   def _numbers(self) -> dict[Hashable, int]:
     return {class_key(name): number for number, name in enumerate(self.labels)}
+
+
+def _warn_of_joined(names: Sequence[str], path: str) -> None:
+  """Logs labels that are other labels with a sign between them, which may be several labels."""
+  joined = [
+    name
+    for name in names
+    if any(sign in name and {*map(str.strip, name.split(sign))} <= {*names} for sign in _OTHERS)
+  ]
+  if joined:
+    logging.warning(
+      "%d labels are made of other labels, such as %r, %s; if they are several labels, write %r between these",
+      len(joined),
+      joined[0],
+      path,
+      BETWEEN,
+    )
 
 
 def read_columns(values: Sequence[Any], columns: Sequence[str], place: str) -> list[str]:

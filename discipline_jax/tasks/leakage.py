@@ -1,12 +1,15 @@
 """Counts the samples that a model is scored on and has seen in training."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Int32
 
-from discipline_jax.tasks.features import NUM_SPECIAL, Features
+from discipline_jax.tasks.features import NUM_SPECIAL, PAD, Features
 from discipline_jax.tasks.splits import Split
+from discipline_jax.tasks.strands import canonical_strand
 from discipline_jax.tasks.windows import Windows, first_rows
 
 
@@ -24,7 +27,11 @@ class Overlap:
 
 
 def overlaps(
-  features: Features, splits: Sequence[Split], *, pairs: bool = False
+  features: Features,
+  splits: Sequence[Split],
+  *,
+  pairs: bool = False,
+  complement: Int32[np.ndarray, " symbols"] | None = None,
 ) -> list[Mapping[str, Overlap]]:
   """Returns the overlap of each part of each split with training.
 
@@ -34,14 +41,15 @@ def overlaps(
     features: the samples.
     splits: of each replica.
     pairs: whether samples are pairs of sequences, which are equal in either order.
+    complement: see `tasks.strands.complements`; if given, a sequence and its reverse complement are equal.
   """
-  inputs = _numbered(features, pairs)
-  labels = features.targets["labels"] if features.targets else np.zeros(len(inputs))
+  inputs = _numbered(features, pairs, complement)
+  labels = features.targets["labels"] if features.targets else np.zeros(len(features.symbols))
   if labels.ndim > 1:  # of positions, or of several labels: equal ones have one number
     numbers: dict[bytes, int] = {}
     labels = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in labels])
   if features.windows is not None:
-    inputs, labels = (_of_sequences(one, features.windows) for one in (inputs, labels))
+    labels = _of_sequences(labels, features.windows)
     owners = features.windows.owners
     splits = [
       {part: owners[own][first_rows(owners[own])] for part, own in split.items()}
@@ -64,13 +72,16 @@ def _of_split(inputs: np.ndarray, labels: np.ndarray, split: Split) -> Mapping[s
   return found
 
 
-def _numbered(features: Features, pairs: bool) -> np.ndarray:
-  """Returns a number for each sample; samples with equal inputs have equal ones."""
+def _numbered(features: Features, pairs: bool, complement: np.ndarray | None) -> np.ndarray:
+  """Returns a number for each sample, or sequence in windows; those with equal inputs have equal ones."""
   numbers: dict[tuple[bytes, ...], int] = {}
   segments = features.segments
   keys: Iterable[tuple[bytes, ...]]
   if segments is None:
-    keys = ((row.tobytes(),) for row in features.symbols)
+    whole = _whole(features)
+    if complement is not None:
+      whole = [canonical_strand(own, complement) for own in whole]
+    keys = ((own.tobytes(),) for own in whole)
   elif pairs:
     keys = (
       tuple(sorted(row[(row >= NUM_SPECIAL) & (segment == number)].tobytes() for number in (0, 1)))
@@ -82,6 +93,15 @@ def _numbered(features: Features, pairs: bool) -> np.ndarray:
       for row, segment in zip(features.symbols, segments, strict=True)
     )
   return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def _whole(features: Features) -> list[np.ndarray]:
+  """Returns each sample without padding; of a sequence in windows, each symbol once, and no special ones."""
+  rows = [row[row != PAD] for row in features.each_symbol_once()]
+  if features.windows is None:
+    return rows
+  starts = [*features.windows.firsts.tolist(), len(rows)]
+  return [np.concatenate(rows[first:end]) for first, end in itertools.pairwise(starts)]
 
 
 def _of_sequences(values: np.ndarray, windows: Windows) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from discipline_jax.tasks.class_names import missing, present
 from discipline_jax.tasks.positions import PositionAnswer, check_length, read_list, widened
 from discipline_jax.tasks.values import measured_values, read_value, scale_of, warn_of_far_values
 
+_NOTHING = re.compile(r"(^|,)\s*,")  # two commas, or one before all numbers
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -48,6 +50,8 @@ class PositionValues(PositionAnswer):
     values = read_list(text, place)
     if values is None:
       whole = present(text.replace("\n", " ").replace("\t", " "), place)
+      if _NOTHING.search(whole):
+        raise UserError(f"no number before a comma, {place}; write nan where there is none")
       values = whole.replace(",", " ").split()
     return tuple(_number(value, place) for value in values)
 

@@ -122,8 +122,8 @@ def read_list(text: str, place: str) -> list | None:
       values = None
   if not isinstance(values, list):
     raise UserError(
-      f"a list that cannot be read, {text.strip()[:40]!r}, {place}; write texts in quotes, or numbers, with commas"
-      " between them, and a bracket at each end"
+      f"a list that cannot be read, {text.strip()[:40]!r}, {place}; write texts in double quotes, or numbers, with"
+      " commas between them (null for a position without one), and a bracket at each end"
     )
   return values
 

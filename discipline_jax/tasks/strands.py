@@ -84,14 +84,13 @@ def other_strand(
 
 
 def canonical_strand(
-  symbols: UInt[np.ndarray, "samples length"], complement: Integer[np.ndarray, " symbols"]
-) -> UInt[np.ndarray, "samples length"]:
-  """Returns of each sample the strand that comes first in the order of its symbols: the same one for both strands.
+  symbols: UInt[np.ndarray, " length"], complement: Integer[np.ndarray, " symbols"]
+) -> UInt[np.ndarray, " length"]:
+  """Returns of a sample the strand that comes first in the order of its bytes: the same one for both strands.
 
   Args:
-    symbols, complement: see `other_strand`.
+    symbols: those of the sample, without padding.
+    complement: see `complements`.
   """
-  others, rows = other_strand(symbols, complement), np.arange(len(symbols))
-  first = (symbols != others).argmax(1)  # the first position at which they differ
-  is_second = others[rows, first] < symbols[rows, first]
-  return np.where(is_second[:, None], others, symbols)
+  other = complement[symbols[::-1]].astype(symbols.dtype)
+  return min(symbols, other, key=np.ndarray.tobytes)

@@ -251,11 +251,25 @@ def _written(label: str | list, symbols: Sequence[str], place: str) -> list[str 
     tags = [label]  # a word, or another symbol of several letters
   elif any(map(str.isspace, label.replace("\n", ""))):
     tags = [*label.split()]
+    _refuse_separators(label.split(), place)
   else:
     tags = list(label.replace("\n", ""))  # a sequence and its tags may go on in a further line
   refuse_control("".join(tag for tag in tags if tag is not None), place)
   check_length(tags, symbols, place)
   return tags
+
+
+def _refuse_separators(words: Sequence[str], place: str) -> None:
+  """Raises UserError if a comma or a semicolon stands between all words, which would be part of their tags."""
+  for sign in ",;":
+    # A sign alone is a tag, as that of punctuation.
+    behind = all(one[1:].endswith(sign) for one in words[:-1])
+    before = all(one[:-1].startswith(sign) for one in words[1:])
+    if len(words) > 1 and (behind or before):
+      raise UserError(
+        f"{sign!r} between the tags, {place}; write blanks alone between them, or a list, as"
+        ' ["H", "E"], if it is part of the tags'
+      )
 
 
 def _is_ignored(tag: str | None, ignored: str | None) -> bool:

@@ -156,6 +156,8 @@ def _texts(pairs: bool, row: Row) -> tuple[Row, Sequence[str]]:
   for text in texts:
     if not isinstance(text, str):
       raise UserError(f"{str(text)[:40]!r} is not a text, {row.place}; correct the line")
+    if not text.strip():
+      raise UserError(f"empty text, {row.place}; every row needs one")
   return dataclasses.replace(row, extra=row.extra[pairs:]), texts
 
 

@@ -13,8 +13,9 @@ from discipline_jax.tasks.strands import reverse_complement
 from tests.tasks.own_tables import written
 
 
-def plan(path, **task):
+def plan(path, *, max_examples=-1, **task):
   config = defaults.finetune()
+  config.eval.max_examples = max_examples
   config.task.update(name="custom", path=str(path), **task)
   config.model.init = "scratch"
   config.model.config.update(vocab_size=64, max_position_embeddings=64)
@@ -174,6 +175,32 @@ def test_the_other_strand_of_a_training_row_is_counted(tmp_path, caplog):
     drawn = plan(table, splits="part", reverse_complement=choice)
     assert [one["test"] for one in drawn.parts.overlaps] == [Overlap(count, count)] * 2
     assert ("1 of 2 test samples" in caplog.text) == bool(count)
+
+
+def test_the_other_strand_of_a_training_row_is_counted_if_it_is_read_in_windows(tmp_path):
+  """Windows of 21 symbols begin at 0, 5 and 11, those of the other strand at 0, 6 and 11, in the other order."""
+  rows = [f"{one},{i % 2},train\n" for i, one in enumerate(sequences(40, 21))]
+  rows += [f"{one},0,val\n" for one in sequences(3, 22)]
+  rows += [
+    f"{reverse_complement(sequences(40, 21)[2])},1,test\n",
+    f"{sequences(1, 21)[0]},0,test\n",
+  ]
+  table = written(tmp_path, "sequence,label,part\n" + "".join(rows))
+  fields = {"splits": "part", "long": "windows", "max_length": 12, "stride": 6}
+  for choice, count in (("off", 0), ("average", 1)):
+    drawn = plan(table, reverse_complement=choice, **fields)
+    assert [one["test"] for one in drawn.parts.overlaps] == [Overlap(count, count)] * 2
+
+
+def test_the_samples_that_choose_the_weights_have_a_scored_position(tmp_path):
+  rows = [f"{one},{'hs' * 10},train\n" for one in sequences(9)]
+  rows += [f"{one},{'x' * 20},val\n" for one in sequences(2)]
+  rows += [f"{one},{'h' * 20},val\n" for one in sequences(3)]
+  table = written(tmp_path, "sequence,label,part\n" + "".join(rows))
+  fields = {"splits": "part", "kind": "tagging", "ignore_label": "x"}
+  assert len(plan(table, max_examples=3, **fields).splits[0]["validation"]) == 5
+  with pytest.raises(UserError, match=r"first 2 samples of validation .*eval\.max_examples"):
+    plan(table, max_examples=2, **fields)
 
 
 def test_both_strands_of_a_sequence_are_one_group(tmp_path):

@@ -85,7 +85,29 @@ def test_scores_are_those_of_scikit_learn(case):
     assert own["average_precision"] == pytest.approx(
       100 * sklearn.metrics.average_precision_score(*one)
     )
-  assert measured.collapsed == (case == "nothing_predicted")
+  by_decisions = LabelSet(NAMES).measure(logits, {"labels": labels}, ALONE)
+  assert by_decisions.collapsed == (case == "nothing_predicted")
+  assert not measured.collapsed
+
+
+def test_logits_that_are_the_same_for_all_have_collapsed():
+  """Although no label is predicted, their order tells more than chance if they differ between samples."""
+  labels = np.array([[1, 0], [0, 1], [0, 0]], np.int8)
+  logits = np.array([[-3, -5], [-4, -4], [-4, -5]], np.float32)
+  for metric, expected in (("average_precision", False), ("micro_f1", True), ("macro_f1", True)):
+    measured = LabelSet(NAMES[:2], metric).measure(logits, {"labels": labels}, ALONE[:3])
+    assert measured.collapsed == expected
+  answer = LabelSet(NAMES[:2], "average_precision")
+  level = -4 + 0.001 * logits
+  assert answer.measure(level, {"labels": labels}, ALONE[:3]).collapsed
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("a, b", True), ("a|b", True), ("a, c", False)])
+def test_a_label_that_is_made_of_others_is_told(name, is_told, caplog):
+  answer = LabelSet.fit({"all": [("a",), ("b",), (name,)]}, "micro_f1", "a.csv")
+  assert answer.labels == ("a", name, "b")
+  assert ("made of other labels" in caplog.text) == is_told
+  assert (repr(name) in caplog.text) == is_told
 
 
 def test_lines():

@@ -75,3 +75,11 @@ def test_lines():
 def test_a_table_without_values():
   with pytest.raises(UserError, match="a.csv"):
     PositionValues.fit({"all": [(NAN, NAN)]}, "pearson", "a.csv")
+
+
+@pytest.mark.parametrize("text", ["1,,3", "1, ,3", ",1,3", ", 1 3"])
+def test_a_place_between_commas_without_a_number(text):
+  """Left out, all numbers behind it would stand one symbol too early."""
+  with pytest.raises(UserError, match=r"a\.csv:2; write nan"):
+    PositionValues.parse(text, "a.csv:2")
+  assert PositionValues.parse("1,3,", "a.csv:2") == (1, 3)

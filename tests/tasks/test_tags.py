@@ -50,6 +50,13 @@ class TestReading:
     assert aligned("1 0 1 1") == ("1", "0", "1", "1")
     assert aligned("[1, 0, 1.0, 1]") == ("1", "0", "1", "1")
 
+  def test_commas_are_tags_where_letters_or_a_list_say_so(self):
+    assert aligned("H,HC") == ("H", ",", "H", "C")
+    assert aligned(", H , C") == (",", "H", ",", "C")
+    assert aligned(", , , NN") == (",", ",", ",", "NN")
+    assert aligned("a, b c, d") == ("a,", "b", "c,", "d")
+    assert aligned('["H,", "H,", "E,", "C"]') == ("H,", "H,", "E,", "C")
+
   def test_what_is_not_scored(self):
     assert aligned("HHX-", ignored="X") == ("H", "H", None, "-")
     assert aligned('["H", null, "C", "X"]', ignored="X") == ("H", None, "C", None)
@@ -74,6 +81,12 @@ class TestReading:
     assert aligned("NAAN") == ("N", "A", "A", "N")
     assert aligned("- ? . N") == ("-", "?", ".", "N")
 
+  @pytest.mark.parametrize("text", ["['H', nan, 'C']", "['H', null, 'C']"])
+  def test_the_remedy_for_a_list_that_cannot_be_read(self, text):
+    with pytest.raises(UserError, match=r"double quotes.* \(null for a position"):
+      aligned(text, "ACD")
+    assert aligned('["H", null, "C"]', "ACD") == ("H", None, "C")
+
   def test_base_pairs(self):
     assert aligned("(..)") == tuple("(..)")
     assert aligned("[()]") == tuple("[()]")
@@ -86,6 +99,7 @@ class TestReading:
   @pytest.mark.parametrize(
     "text",
     ["", "  ", "HHE", "HHECC", "H H E", "HHEC H", '["H", "H"]', '["H", "H", "E", "C"', "['H' 1]",
+     "H, H, E, C", "H; H; E; C;", "H ,H ,E ,C",
      '["H", "H", "E", ["C"]]', '["H", "H", "E", ""]', "HH\0C", '{"a": 1}'],
   )  # fmt: skip
   def test_what_is_no_label(self, text):
