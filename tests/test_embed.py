@@ -483,7 +483,9 @@ def test_dry_run_writes_nothing(checkpoint, tmp_path, capsys):
   given = (f"--config.model.checkpoint={checkpoint}", "--dry-run")
   assert run(table, tmp_path / "out.npz", *given) == 0
   out = capsys.readouterr().out
-  assert out.startswith(f"would write {tmp_path / 'out.npz'}: vectors of 2 rows of {table} (mean, layer")
+  assert out.startswith(
+    f"would write {tmp_path / 'out.npz'}: vectors of 2 rows of {table} (mean, layer"
+  )
   assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 

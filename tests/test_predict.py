@@ -112,7 +112,9 @@ def test_an_unfinished_run_and_a_wrong_output(uninterrupted, tmp_path, capsys):
   assert "is not a .csv file in a folder that exists" in capsys.readouterr().err
   assert run(uninterrupted[0], table, tmp_path / "out.csv", "--dry-run") == 0
   out = capsys.readouterr().out
-  assert out.startswith(f"would write {tmp_path / 'out.csv'}: predictions for 1 rows of {table} by the replica")
+  assert out.startswith(
+    f"would write {tmp_path / 'out.csv'}: predictions for 1 rows of {table} by the replica"
+  )
   assert not (tmp_path / "out.csv").exists()
 
 

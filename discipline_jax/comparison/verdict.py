@@ -123,7 +123,8 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
   if all_collapsed:
     sentences.append(
       f"Every network predicts (nearly) the same for all validation {best.items}, with at least one seed, so nothing"
-      " here says anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another seed."
+      " here says anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another"
+      " seed."
     )
   elif ("pretrained", "scratch") in found:
     sentences.append(_about_pretraining(found["pretrained", "scratch"], by_name, best, ranked[1]))

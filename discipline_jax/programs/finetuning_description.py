@@ -5,6 +5,7 @@ import numpy as np
 from discipline_jax.models.hilbert_cnn import HilbertConfig
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan
+from discipline_jax.tasks.answer import Targets
 from discipline_jax.tasks.examples import Alphabet
 from discipline_jax.tasks.features import NUM_SPECIAL, Features
 from discipline_jax.training.sharding import describe_mesh
@@ -24,9 +25,9 @@ def describe(program: Finetuning) -> dict[str, str]:
     "split": f"{counts}; seeds {plan.seeds}",
     **({} if features.windows is None else {"windows": features.windows.describe}),
     **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
-    "lengths": f"inputs are padded to {', '.join(map(str, np.unique(plan.lengths)))} tokens; {_padding(program):.1f}% of"
-    " the tokens of an epoch are padding",
-    **answer.describe(features.targets),
+    "lengths": f"inputs are padded to {', '.join(map(str, np.unique(plan.lengths)))} tokens; {_padding(program):.1f}%"
+    " of the tokens of an epoch are padding",
+    **answer.describe(_targets(plan)),
     **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
     **_choices(plan),
     "tokens": _histogram(features.lengths),
@@ -41,6 +42,14 @@ def describe(program: Finetuning) -> dict[str, str]:
     f"{'' if config.train.parameters == 'all' else f', of {config.train.parameters} alone'}",
     "devices": describe_mesh(program.mesh),
   }
+
+
+def _targets(plan: Plan) -> Targets:
+  """Returns what is asked of the samples: a sequence in windows with one answer is asked once."""
+  features = plan.features
+  if features.windows is None or plan.task.answer.of_positions:
+    return features.targets
+  return {name: target[features.windows.firsts] for name, target in features.targets.items()}
 
 
 def _padding(program: Finetuning) -> float:

@@ -141,7 +141,8 @@ def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
   }
   if len(seeds) > 1:
     found["p_value"] = paired_p_value(ours, theirs)
-    if not math.isnan(found["p_value"]):  # equal differences are no certainty, so they have no interval
+    # Equal differences are no certainty, so they have no interval.
+    if not math.isnan(found["p_value"]):
       _, found["low_seeds"], found["high_seeds"] = paired_interval(ours, theirs)
   return found
 
