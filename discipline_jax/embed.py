@@ -63,9 +63,9 @@ def embed(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   )
   found = scan(samples(), source.inputs)
   check_table(found, source, path)
-  summary = f"{found.rows} rows of {path} ({pooling}, layer {layer}) by {source.name}"
+  summary = f"vectors of {found.rows} rows of {path} ({pooling}, layer {layer}) by {source.name}"
   if dry_run:
-    print(summary)
+    print(f"would write {output}: {summary}")
     return
   logging.info("%s", summary)
   embedding = Embedding(
@@ -90,7 +90,7 @@ def embed(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
       write(lines, kept(window), vectors, embedding.counts(encoded.lengths))
     if stamps(files) != before:
       raise UserError(f"the file was changed while it was read, {path}; start again")
-  print(f"{summary}: {output}")
+  print(f"wrote {output}: {summary}")
 
 
 def _check(config: ConfigDict) -> None:

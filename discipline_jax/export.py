@@ -69,7 +69,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
     raise UserError("mode = export needs --config.export.output, a directory")
   output = place(config.export.output)
   replica, answer = saved.best, saved.task.answer
-  summary = f"{saved.describe(replica)} of {workdir}: {output}"
+  summary = f"{output}: {saved.describe(replica)} of {workdir}"
   model = resolve_model(saved.config, saved.task)
   _check_output(output, workdir, model.checkpoint)
   if not isinstance(model.config, models.ModelConfig):
@@ -84,7 +84,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   if (output / "config.json").exists():
     summary += ", in place of the model that is there"
   if dry_run:
-    print(summary)
+    print(f"would write {summary}")
     return
   params = saved.whole_params(replica, model.checkpoint, model.config)
   of_run = _of_text if saved.task.alphabet is None else _of_symbols
@@ -102,7 +102,7 @@ def export(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   problem = answer.problem_type
   models.save(module, output, labels=answer.labels, problem_type=problem, tokenizer=files)
   logging.info("%s", summary)
-  print(summary)
+  print(f"wrote {summary}")
   if saved.config.task.reverse_complement == "average":
     print(_ONE_STRAND)
 

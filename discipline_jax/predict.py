@@ -85,9 +85,9 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     inputs=_text_inputs(saved),
   )
   who = f"the mean of the {len(replicas)} replicas" if several else saved.describe(replicas[0])
-  summary = f"{len(examples)} rows of {source} by {who} of {workdir}"
+  summary = f"predictions for {len(examples)} rows of {source} by {who} of {workdir}"
   if dry_run:
-    print(summary)
+    print(f"would write {output}: {summary}")
     return
   logging.info("%s", summary)
   each, layout = _outputs(saved, examples, replicas, config)
@@ -100,7 +100,7 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
       kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
       spread = [] if spreads is None else [float(spreads[i])]
       writer.writerows([*kept, *line, *spread] for line in lines)
-  print(f"{summary}: {output}")
+  print(f"wrote {output}: {summary}")
 
 
 def _text_inputs(saved: Saved) -> Inputs | None:

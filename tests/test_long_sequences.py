@@ -136,6 +136,23 @@ def test_the_samples_of_an_evaluation_are_sequences(tables, caplog):
       assert (one.measured.labels >= 0).sum() == sum(LENGTHS[i] for i in own)
 
 
+@pytest.mark.parametrize(
+  ("kind", "name", "line"),
+  [
+    ("classification", "classes", "n 30, y 30"),
+    ("regression", "values", "5 to 40, median 14.5"),
+    ("tagging", "tags", None),
+  ],
+)
+def test_a_plan_counts_each_answer_once(kind, name, line, tables):
+  """There are more windows than sequences, and windows overlap."""
+  plan = make_plan(config_for(kind, tables))
+  if line is None:
+    tags = "".join(map(tags_of, SEQUENCES))
+    line = f"h {tags.count('h')}, s {tags.count('s')}"
+  assert describe(Finetuning(plan, mesh_of(plan.config)))[name] == line
+
+
 def test_each_position_is_predicted_once_and_as_without_windows_where_it_fits(tmp_path):
   """A model of 512 positions, and sequences of 2,046 and of fewer symbols."""
   rows = "".join(f"{one},{tags_of(one)}\n" for one in SEQUENCES)

@@ -122,8 +122,9 @@ def conclude(metric: str, candidates: Sequence[Candidate], limits: Sequence[str]
   sentences = [_headline(metric, best, ranked[1], means, found[best.name, ranked[1].name])]
   if all_collapsed:
     sentences.append(
-      f"Every network predicts (nearly) the same for all validation {best.items}, with a seed at least, so nothing here"
-      " says anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another seed."
+      f"Every network predicts (nearly) the same for all validation {best.items}, with at least one seed, so nothing"
+      " here says anything about pre-training; try lower compare.rates, train.warmup_steps, more epochs, or another"
+      " seed."
     )
   elif ("pretrained", "scratch") in found:
     sentences.append(_about_pretraining(found["pretrained", "scratch"], by_name, best, ranked[1]))
@@ -222,7 +223,7 @@ def _own_limits(best: Candidate, networks: Sequence[Candidate]) -> list[str]:
       + ("" if best.positions is None else ", however many positions they have")
     )
   limits += [
-    f"what {one.name} can do: with a seed at least, it predicts (nearly) the same for all validation {one.items}"
+    f"what {one.name} can do: with at least one seed, it predicts (nearly) the same for all validation {one.items}"
     for one in networks
     if one.collapsed
   ]

@@ -25,8 +25,8 @@ def describe(program: Finetuning) -> dict[str, str]:
     "split": f"{counts}; seeds {plan.seeds}",
     **({} if features.windows is None else {"windows": features.windows.describe}),
     **({} if plan.parts.grouping is None else {"groups": plan.parts.grouping}),
-    "lengths": f"{', '.join(map(str, np.unique(plan.lengths)))} tokens are compiled; {_padding(program):.1f}% of the"
-    " positions of an epoch are padding",
+    "lengths": f"inputs are padded to {', '.join(map(str, np.unique(plan.lengths)))} tokens; {_padding(program):.1f}%"
+    " of the tokens of an epoch are padding",
     **answer.describe(_of_samples(plan)),
     **({"scale": _scale(plan.scales)} if plan.scales[0] else {}),
     **_choices(plan),
@@ -109,7 +109,7 @@ def _choices(plan: Plan) -> dict[str, str]:
   """Returns lines about strands and weights of classes, if they are not what they are by default."""
   lines = {}
   if plan.complement is not None:
-    also = ", and outputs are the mean of those for both" if plan.averages_strands else ""
+    also = "; elsewhere, outputs are the mean of those for both" if plan.averages_strands else ""
     lines["strands"] = f"training reads either strand of each sample, at random{also}"
   if plan.class_weights is not None:
     pairs = zip(plan.task.answer.labels, plan.class_weights.T, strict=True)

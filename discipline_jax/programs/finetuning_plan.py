@@ -27,7 +27,7 @@ from discipline_jax.tasks.strands import CHOICES as STRANDS
 from discipline_jax.tasks.strands import complements
 from discipline_jax.tasks.token_maps import KINDS, choose_kind, make_map
 from discipline_jax.training.batches import epoch_steps, round_up
-from discipline_jax.training.optimizers import OPTIMIZERS, PARAMETERS
+from discipline_jax.training.optimizers import OPTIMIZERS, PARAMETERS, warn_of_long_warmup
 
 # Fields of `task` that leave the features as they are.
 _OF_SPLITS = ("train_fraction", "standardise", "group_identity")
@@ -247,14 +247,7 @@ def _scale(task: Task, features: Features, split: Split) -> dict[str, np.float32
 
 def _warn(plan: Plan) -> None:
   """Warns if the best weights are chosen on few samples, or if warm-up never ends."""
-  train = plan.config.train
-  if plan.num_steps < train.warmup_steps:
-    logging.warning(
-      "train.warmup_steps = %d, but there are %d updates, so the learning rate never rises to %g",
-      train.warmup_steps,
-      plan.num_steps,
-      train.learning_rate,
-    )
+  warn_of_long_warmup(plan.config.train, plan.num_steps)
   config = plan.config.eval
   samples = plan.features.num_sequences(plan.splits[0]["validation"])
   if config.max_examples != -1:

@@ -21,6 +21,7 @@ from discipline_jax.models.weights import open_weights
 from discipline_jax.programs.finetuning_plan import check_training
 from discipline_jax.programs.model import given_sizes, with_dropout
 from discipline_jax.training.objectives import KINDS
+from discipline_jax.training.optimizers import warn_of_long_warmup
 from discipline_jax.training.sharding import describe_mesh, num_shards
 
 
@@ -129,7 +130,7 @@ def sizes(config: ConfigDict) -> ModelConfig:
 
 
 def check(config: ConfigDict, mesh: Mesh) -> None:
-  """Raises UserError for everything that can be wrong before the corpus is looked at."""
+  """Raises UserError for everything that can be wrong before the corpus is looked at; warns of a long warm-up."""
   check_training(config)
   command_line.at_least(config, 1, ("eval.max_examples",))
   if any(step < 0 for step in config.checkpoint.keep_steps):
@@ -150,6 +151,7 @@ def check(config: ConfigDict, mesh: Mesh) -> None:
       f"train.phases = {shares} is not a share of the steps for each of corpus.length = {lengths}; set both"
     )
   _check_rows(config, num_shards(mesh))
+  warn_of_long_warmup(config.train, config.train.steps)
 
 
 def _check_rows(config: ConfigDict, shards: int) -> None:
@@ -174,7 +176,9 @@ def describe(config: ConfigDict, mesh: Mesh) -> dict[str, str]:
     for phase in phases(config)
   )
   own = ", ".join(
-    f"{name} {value}" for name, value in config.model.config.items() if value is not None
+    f"{name} {value}"
+    for name, value in config.model.config.items()
+    if value is not None and name != "vocab_size"  # the vocabulary decides it
   )
   kind = config.objective.kind
   masks = "" if kind == "causal" else f"; {masking(config).summary}"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from discipline_jax.report.labels import Names, column, name_runs, paper_split
-from discipline_jax.report.paper import find_number, unknown_labels
+from discipline_jax.report.paper import find_number, has_numbers, unknown_labels
 from discipline_jax.report.tree import Run, Tree, read
 
 _LABELS = ("version", "table", "model", "setting", "step", "corpus", "fraction")
@@ -92,7 +92,14 @@ def collect_tree(tree: Tree) -> Collected:
       rows += [_finetuned(run, names[run.name], part) for part in run.parts]
     else:
       rows.append(_pretrained(run))
-  unknown = sorted({one for name in names.values() for one in unknown_labels(name.labels)})
+  unknown = sorted(
+    {
+      one
+      for run in tree.runs
+      if run.mode == "finetune" and any(has_numbers(column(run, part)) for part in run.parts)
+      for one in unknown_labels(names[run.name].labels)
+    }
+  )
   notes = [*tree.notes, *_doubts(tree.runs)]
   if unknown:
     notes.append(f"the paper has no number for: {', '.join(unknown)}")

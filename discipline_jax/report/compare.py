@@ -128,7 +128,7 @@ def _shared(run: Run, other: Run, part: str) -> tuple[list[int], list[float], li
 
 
 def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
-  """Returns the difference and, from two shared seeds on, Student's interval and p-value."""
+  """Returns the difference and, from two shared seeds with different ones on, Student's interval and p-value."""
   seeds, ours, theirs = _shared(run, baseline, part)
   found = {
     "mean": run.result[part]["mean"],
@@ -140,8 +140,10 @@ def _over_seeds(run: Run, baseline: Run, part: str) -> dict[str, Any]:
     "p_value": math.nan,
   }
   if len(seeds) > 1:
-    _, found["low_seeds"], found["high_seeds"] = paired_interval(ours, theirs)
     found["p_value"] = paired_p_value(ours, theirs)
+    # Equal differences are no certainty, so they have no interval.
+    if not math.isnan(found["p_value"]):
+      _, found["low_seeds"], found["high_seeds"] = paired_interval(ours, theirs)
   return found
 
 

@@ -53,6 +53,11 @@ def find_number(labels: Mapping[str, Any], task: str, metric: str, split: str) -
   return None
 
 
+def has_numbers(task: str) -> bool:
+  """Says whether the paper has any number for a task, by its name there."""
+  return any(row["task"] == task for row in _rows())
+
+
 def unknown_labels(labels: Mapping[str, Any]) -> list[str]:
   """Returns which of a run's labels the paper does not have, as `model minilm`."""
   known = _known()

@@ -118,7 +118,7 @@ def _ends(values: Mapping) -> tuple[float, float] | None:
 
 
 def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
-  """Returns lines about unbalanced classes, and about scores that one answer for all samples would reach, too."""
+  """Returns lines about unbalanced classes, and about scores that always the same answer would reach or exceed."""
   rows = {}
   balanced = [
     f"{name} {np.mean(values['balanced_accuracy']):.1f}"
@@ -127,11 +127,13 @@ def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
   ]
   if balanced:
     rows["balanced"] = f"{', '.join(balanced)} (accuracy within each class, averaged over them)"
-  weak = []
+  weak, worse = list[str](), list[str]()
   for name, values in parts.items():
-    ends = _ends(values)
-    if ends is not None and ends[0] <= np.mean(values["constant"]):
-      weak.append(f"{np.mean(values['constant']):.1f} on {name}")
+    if (ends := _ends(values)) is None:
+      continue
+    constant = np.mean(values["constant"])
+    if constant >= ends[0]:
+      (weak if constant <= ends[1] else worse).append(f"{constant:.1f} on {name}")
   seen = [
     f"{max(values['in_training'])} samples of {name}"
     for name, values in parts.items()
@@ -139,9 +141,14 @@ def _caveats(parts: Mapping[str, Mapping]) -> dict[str, str]:
   ]
   if seen:
     rows["seen"] = f"{', '.join(seen)} are in training, too"
-  if weak:
-    rows["caution"] = (
-      f"one answer for all samples would get {', '.join(weak)}, which is in the interval: the score may"
-      " be chance"
+  remarks = [
+    f"{', '.join(found)}, which is {meaning}"
+    for found, meaning in (
+      (weak, "in the interval: the score may be chance"),
+      (worse, "above the interval: the model is worse than that"),
     )
+    if found
+  ]
+  if remarks:
+    rows["caution"] = f"always the same answer would get {'; and '.join(remarks)}"
   return rows

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from absl import logging
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import Float32
 from ml_collections import ConfigDict
@@ -48,6 +49,18 @@ def cut_parameters(params: dict, parameters: str) -> tuple[dict, dict]:
   return unflatten_dict(trained), unflatten_dict(
     {path: leaf for path, leaf in leaves.items() if path not in trained}
   )
+
+
+def warn_of_long_warmup(train: ConfigDict, num_steps: int) -> None:
+  """Warns if there are too few updates for the learning rate to rise to `train.learning_rate`."""
+  if 0 < num_steps <= train.warmup_steps:
+    logging.warning(
+      "train.warmup_steps = %d, but there are %d updates, so the learning rate never rises to %g; lower"
+      " --config.train.warmup_steps",
+      train.warmup_steps,
+      num_steps,
+      train.learning_rate,
+    )
 
 
 def make_schedule(train: ConfigDict, num_steps: int) -> optax.Schedule:

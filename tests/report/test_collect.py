@@ -115,6 +115,11 @@ def test_labels_that_the_paper_does_not_have_are_said_once(tmp_path):
   assert not any("setting" in note for note in collected.notes)
 
 
+def test_a_task_that_is_not_the_papers_is_not_held_against_it(tmp_path):
+  run_folders.finetuned(tmp_path / "own", task="custom", model="minilm")
+  assert collect_tree(read(tmp_path)).notes == ()
+
+
 def test_runs_that_are_not_alike_are_named(tmp_path):
   run_folders.finetuned(tmp_path / "cpu")
   run_folders.finetuned(tmp_path / "other")

@@ -95,6 +95,14 @@ def test_one_seed_has_no_interval_over_seeds(tmp_path):
   assert row["low_samples"] < 20 < row["high_samples"]
 
 
+def test_seeds_with_equal_differences_have_no_interval(tmp_path):
+  run_folders.finetuned(tmp_path / "bert", right=(0.9, 0.8))
+  run_folders.finetuned(tmp_path / "scratch", right=(0.7, 0.6), init="scratch")
+  row = compared(tmp_path).by_task.iloc[0]
+  assert row["difference"] == pytest.approx(20)
+  assert np.isnan([row["low_seeds"], row["high_seeds"], row["p_value"]]).all()
+
+
 def test_runs_of_older_versions_have_no_interval_over_samples(tmp_path):
   run_folders.finetuned(tmp_path / "bert")
   run_folders.finetuned(tmp_path / "scratch", init="scratch", has_predictions=False)

@@ -36,10 +36,27 @@ def test_three_samples_show_nothing():
   assert part["samples"] == [3]
   lines = describe.finetuned(result(validation=part, test=part))
   assert lines["test"] == " 66.7   95% interval 20.8 to 93.9, 3 samples"
-  assert lines["caution"].startswith(
-    "one answer for all samples would get 66.7 on validation, 66.7 on test"
+  assert lines["caution"] == (
+    "always the same answer would get 66.7 on validation, 66.7 on test, which is in the interval: the score may be"
+    " chance"
   )
   assert "balanced" not in lines  # two to one
+
+
+def test_the_same_answer_can_be_better_than_the_model():
+  labels = np.array([0] * 80 + [1] * 20)
+  chance = scores([measured([0, 0, 1], [0, 0, 0])], "accuracy")
+  # 30 of 100 are right; Wilson's interval is 21.9 to 39.6, and 80 are of one class.
+  worse = scores([measured(labels, np.where(np.arange(100) < 30, labels, 1 - labels))], "accuracy")
+  lines = describe.finetuned(result(validation=chance, test=worse))
+  assert lines["caution"] == (
+    "always the same answer would get 66.7 on validation, which is in the interval: the score may be chance; and 80.0"
+    " on test, which is above the interval: the model is worse than that"
+  )
+  lines = describe.finetuned(result(validation=worse, test=worse))
+  assert lines["caution"].startswith(
+    "always the same answer would get 80.0 on validation, 80.0 on test, which is above"
+  )
 
 
 def test_a_hundred_samples_can_show_something():

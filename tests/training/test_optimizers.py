@@ -11,6 +11,7 @@ from discipline_jax.training.optimizers import (
   learning_rates,
   make_optimizer,
   make_schedule,
+  warn_of_long_warmup,
 )
 
 TRAIN = ml_collections.ConfigDict(
@@ -45,6 +46,14 @@ def test_schedule_by_hand():
   rates = learning_rates(train(warmup_steps=4), 10)
   np.testing.assert_allclose(rates[[0, 2, 4, 7]], [0, 0.05, 0.1, 0.05], atol=1e-8)
   assert (rates.shape, rates.dtype) == ((10,), np.float32)
+
+
+@pytest.mark.parametrize("num_steps", [3, 4, 5])
+def test_a_rate_that_never_rises_is_told(num_steps, caplog):
+  config = train(warmup_steps=4)
+  warn_of_long_warmup(config, num_steps)
+  is_reached = learning_rates(config, num_steps).max() == np.float32(0.1)
+  assert ("never rises to 0.1" in caplog.text) == (not is_reached)
 
 
 def test_adam_is_the_formula():
