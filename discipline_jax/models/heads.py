@@ -1,8 +1,9 @@
 """Heads on an encoder that classify rows, tokens, spans and choices.
 
 A small dataclass describes a head, and its `build` makes the module of encoder and head. Parameters have the names that
-they have in BERT's checkpoints; `base_model` holds the encoder. All modules take the inputs of `Encoder`, and return
-float32.
+they have in BERT's checkpoints; `base_model` holds the encoder. All modules take the inputs of `Encoder`. Their last
+layer is computed in float32: in bfloat16, values far from 0 have no digits after the point, and scores that are near
+each other are equal.
 """
 
 import dataclasses
@@ -100,8 +101,7 @@ class MultipleChoice:
 class SequenceClassifier(nnx.Module):
   """Dropout and a dense layer on the pooled output.
 
-  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself. The last layer is
-  computed in float32, because values far from 0 have no digits after the point in bfloat16.
+  RoBERTa has no pooler but a dense layer in the head; PLUS-TFM reads the first position itself.
   """
 
   def __init__(
@@ -177,7 +177,7 @@ class PositionClassifier(nnx.Module):
       token_type_ids=token_type_ids,
       dropout_key=encoder_key,
     ).last_hidden_state
-    return self.classifier(dropout(head_key, x, self.dropout_rate)).astype(jnp.float32)
+    return self.classifier(dropout(head_key, x, self.dropout_rate).astype(jnp.float32))
 
 
 class SpanClassifier(nnx.Module):
@@ -201,7 +201,7 @@ class SpanClassifier(nnx.Module):
       token_type_ids=token_type_ids,
       dropout_key=dropout_key,
     ).last_hidden_state
-    return self.qa_outputs(x).astype(jnp.float32)
+    return self.qa_outputs(x.astype(jnp.float32))
 
 
 class ChoiceClassifier(nnx.Module):
@@ -239,8 +239,8 @@ class ChoiceClassifier(nnx.Module):
       dropout_key=encoder_key,
       first_only=True,
     )
-    scores = self.classifier(dropout(head_key, output.summary, self.dropout_rate))
-    return scores.reshape(ids.shape[:2]).astype(jnp.float32)
+    x = dropout(head_key, output.summary, self.dropout_rate)
+    return self.classifier(x.astype(jnp.float32)).reshape(ids.shape[:2])
 
 
 def encoder_of(model: nnx.Module) -> Encoder:
