@@ -12,7 +12,7 @@ from discipline_jax.analyze import MEASURES, analyze
 from discipline_jax.errors import UserError
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
-from discipline_jax.measures import networks
+from discipline_jax.measures import attention, networks
 from tests.finished_runs import write_finished_run
 from tests.testdata import small_files
 
@@ -137,6 +137,15 @@ def test_gradients_are_those_of_each_mini_batch_also_in_a_bucket(model, storage,
   cosine = next(row for row in result["rows"] if row["measure"] == "cosine")
   assert (cosine["batches"], cosine["pairs"]) == (4, 6)
   assert -1 <= cosine["q0"] <= cosine["mean"] <= cosine["q100"] <= 1
+
+
+def test_the_table_and_the_summary_of_attention_have_one_deviation():
+  found = attention._found({("a", "b"): [[1.0, 2.0]], ("a", "uniform"): [[3.0, 3.5]]}, 1)
+  assert [row["std"] for row in found.rows] == pytest.approx([0.5**0.5, 0.125**0.5])
+  assert found.summary == [
+    ("layer", "a - b", "a - uniform"),
+    ("1", "1.500 ± 0.707", "3.250 ± 0.354"),
+  ]
 
 
 def test_gradients_are_of_whole_mini_batches(model, tmp_path):
