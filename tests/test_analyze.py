@@ -12,7 +12,7 @@ from discipline_jax.analyze import MEASURES, analyze
 from discipline_jax.errors import UserError
 from discipline_jax.files import copies
 from discipline_jax.files.places import place
-from discipline_jax.measures import networks
+from discipline_jax.measures import attention, networks
 from tests.finished_runs import write_finished_run
 from tests.testdata import small_files
 
@@ -139,6 +139,43 @@ def test_gradients_are_those_of_each_mini_batch_also_in_a_bucket(model, storage,
   assert -1 <= cosine["q0"] <= cosine["mean"] <= cosine["q100"] <= 1
 
 
+def test_the_table_and_the_summary_of_attention_have_one_deviation():
+  found = attention._found({("a", "b"): [[1.0, 2.0]], ("a", "uniform"): [[3.0, 3.5]]}, 1)
+  assert [row["std"] for row in found.rows] == pytest.approx([0.5**0.5, 0.125**0.5])
+  assert found.summary == [
+    ("layer", "a - b", "a - uniform"),
+    ("1", "1.500 ± 0.707", "3.250 ± 0.354"),
+  ]
+
+
+def test_gradients_are_of_whole_mini_batches(model, tmp_path):
+  """Of 36 samples, four would be left for a fifth one."""
+  own = config(model, "gradients", (str(model),))
+  own.task.train_fraction = 0.01
+  own.analysis.batches = 10
+  rows, _ = run(tmp_path, own)
+  assert {(row["batches"], row["pairs"]) for row in rows} == {("4", "6")}
+
+
+def test_gradients_are_those_of_standardised_values(model, tmp_path):
+  values = np.random.default_rng(0).normal(300, 20, 48)
+  standard = (values - values[:32].mean()) / values[:32].std()
+  found = []
+  for name, column, standardise in (("raw", values, True), ("standard", standard, False)):
+    rows = [
+      f"{'ACGT'[i % 4] * 3}{'ACGT'[i // 4 % 4] * 3},{value!r},{'train' if i < 32 else 'val'}"
+      for i, value in enumerate(column.tolist())
+    ]
+    path = tmp_path / f"{name}.csv"
+    path.write_text("\n".join(["sequence,label,part", *rows]) + "\n")
+    own = config(model, "gradients", (f"scratch:{model}",))
+    own.task.update(name="custom", kind="regression", path=str(path), splits="part")
+    own.task.standardise = standardise
+    rows, _ = run(tmp_path / name, own)
+    found.append([float(row[q]) for row in rows for q in ("mean", "q0", "q100")])
+  np.testing.assert_allclose(*found, rtol=1e-3)
+
+
 def test_dry_run_writes_nothing(model, tmp_path, capsys):
   analyze(config(model, "probe"), tmp_path / "run", dry_run=True)
   assert not (tmp_path / "run").exists()
@@ -173,7 +210,14 @@ def test_a_finished_run_is_a_network(model, tmp_path):
     ({"analysis.models": ("nowhere/at/all",)}, "nowhere/at/all"),
     ({"analysis.models": ("MODEL",)}, "a similarity is of two networks"),
     ({"model.checkpoint": None}, "no networks to compare"),
-    ({"analysis.measure": "gradients", "analysis.batches": 1}, "no pair"),
+    (
+      {"analysis.measure": "gradients", "analysis.batches": 1},
+      "no pair; raise --config.analysis.batches",
+    ),
+    (
+      {"analysis.measure": "gradients", "train.batch_size": 2000},
+      "no pair; lower --config.train.batch_size",
+    ),
     ({"analysis.measure": "perturbation", "analysis.dropout": "on"}, "analysis.dropout"),
   ],
 )

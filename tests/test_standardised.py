@@ -84,17 +84,17 @@ class TestValue:
 
 
 @pytest.mark.parametrize(
-  "config",
+  ("config", "head"),
   [
-    SIZES,
-    dataclasses.replace(SIZES, model_type="roberta"),
-    HilbertConfig(tuple("ACGT[PAD]"), 5),
+    (SIZES, models.Classifier(1)),
+    (dataclasses.replace(SIZES, model_type="roberta"), models.Classifier(1)),
+    (HilbertConfig(tuple("ACGT[PAD]"), 5), models.Classifier(1)),
+    (SIZES, models.TokenClassifier(1)),
   ],
-  ids=["bert", "roberta", "hilbert_cnn"],
+  ids=["bert", "roberta", "hilbert_cnn", "positions"],
 )
-def test_the_scale_is_folded_into_every_head(config):
+def test_the_scale_is_folded_into_every_head(config, head):
   """This holds in bfloat16, too, whose numbers around 370 are 2 apart."""
-  head = models.Classifier(1)
   params = initial_params("scratch", config, head, None, seed=0)
   forward = classifier_function(config, head, jnp.bfloat16)
   ids = jnp.arange(24).reshape(2, 12) % 4

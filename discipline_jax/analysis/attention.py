@@ -26,6 +26,7 @@ def head_distances(
     first, second: the attention weights of one layer of both networks, for the same inputs.
     mask: False for padding; padding must get no attention, which `models.attention.attend` guarantees.
   """
+  first, second = (jnp.asarray(maps, jnp.float32) for maps in (first, second))
   real = mask[:, None, :]
   count = jnp.maximum(1, mask.sum(1))[:, None]
 

@@ -76,13 +76,9 @@ def _found(found: dict[tuple[str, str], list], depth: int) -> Found:
     for layer, values in enumerate(layers)
   ]
   summary = [("layer", *(f"{a} - {b}" for a, b in found))]
-  summary += [
-    (
-      str(layer + 1),
-      *(f"{np.mean(own[layer]):.3f} ± {np.std(own[layer]):.3f}" for own in found.values()),
-    )
-    for layer in range(depth)
-  ]
+  for layer in range(depth):
+    cells = [f"{row['mean']:.3f} ± {row['std'] or 0:.3f}" for row in rows[layer::depth]]
+    summary.append((str(layer + 1), *cells))
   return Found(rows, summary, [], functools.partial(_draw, rows=rows))
 
 

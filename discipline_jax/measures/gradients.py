@@ -18,7 +18,6 @@ from discipline_jax.files.places import make_folder
 from discipline_jax.measures.found import Found
 from discipline_jax.measures.networks import Network, batches
 from discipline_jax.models.functional import classifier_function
-from discipline_jax.training.batches import epoch_steps
 
 _NAMES = ("cosine", "dot", "distance")
 
@@ -39,12 +38,7 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
   """
   plan, size = networks[0].plan, config.train.batch_size
   train = np.random.default_rng(config.seed).permutation(plan.splits[0]["train"])
-  number = min(config.analysis.batches, epoch_steps(len(train), size))
-  if number < 2:
-    raise UserError(
-      f"{number} mini-batch of {size} samples in {len(train)} training samples has no pair; lower"
-      " --config.train.batch_size"
-    )
+  number = _num_batches(config, len(train))
   make_folder(folder)  # of a workdir in a bucket, the local one in its place
   rows, drawn = [], {}
   for network in networks:
@@ -82,6 +76,22 @@ def measure(config: ConfigDict, networks: list[Network], folder: pathlib.Path) -
   return Found(rows, summary, [], functools.partial(_draw, cosines=drawn))
 
 
+def _num_batches(config: ConfigDict, num_samples: int) -> int:
+  """Returns the number of mini-batches, without a short one, whose gradient would be noisier."""
+  size = config.train.batch_size
+  number = min(config.analysis.batches, num_samples // size)
+  if number < 2:
+    remedy = (
+      "raise --config.analysis.batches"
+      if config.analysis.batches < 2
+      else "lower --config.train.batch_size"
+    )
+    raise UserError(
+      f"{number} mini-batch of {size} samples in {num_samples} training samples has no pair; {remedy}"
+    )
+  return number
+
+
 def _gradients(network: Network, samples: np.ndarray, size: int) -> Iterator[np.ndarray]:
   """Yields the gradient of the mean loss of each mini-batch, as a vector over all parameters that inputs reach."""
   plan = network.plan
@@ -100,7 +110,7 @@ def _gradients(network: Network, samples: np.ndarray, size: int) -> Iterator[np.
   for number, batch in enumerate(batches(plan, samples, size)):
     targets = {name: jnp.asarray(one[batch.samples]) for name, one in features.targets.items()}
     key, inputs = network.key(number), network.inputs(batch)
-    yield np.asarray(gradient(network.params, inputs, targets, key))
+    yield np.asarray(gradient(network.params, inputs, {**targets, **network.scale}, key))
 
 
 def _finite(value: float) -> float | None:

@@ -45,6 +45,7 @@ class Network:
     lookup: the row of the table for each symbol.
     encoder: makes the encoder of its parameters.
     dropout_key: key of its dropout; None if it has none.
+    scale: see `Plan.scales`; empty if its outputs are not standardised, as those of a finished fine-tuning.
   """
 
   name: str
@@ -54,6 +55,7 @@ class Network:
   lookup: Int[np.ndarray, " symbols"]
   encoder: Callable[[dict], Encoder]
   dropout_key: jax.Array | None
+  scale: dict[str, np.float32]
 
   def key(self, number: int) -> jax.Array | None:
     """Returns the key of dropout for the batch of this number; None without dropout."""
@@ -279,8 +281,16 @@ def _read(config: ConfigDict, mesh: Mesh, planned: Planned, number: int) -> Netw
   }[config.analysis.dropout]
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), DROPOUT), number)
   encoder = encoder_function(sizes, head, plan.model.dtype, platform_of(mesh))
-  dropout_key = key if dropped else None
-  return Network(planned.name, plan, sizes, jax.device_put(params), lookup, encoder, dropout_key)
+  return Network(
+    planned.name,
+    plan,
+    sizes,
+    jax.device_put(params),
+    lookup,
+    encoder,
+    dropout_key=key if dropped else None,
+    scale=plan.scales[0] if saved is None else {},
+  )
 
 
 def _check_alike(networks: Sequence[Planned]) -> None:

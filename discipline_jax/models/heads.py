@@ -1,8 +1,9 @@
 """Heads on an encoder that classify rows, tokens, spans and choices.
 
 A small dataclass describes a head, and its `build` makes the module of encoder and head. Parameters have the names that
-they have in BERT's checkpoints; `base_model` holds the encoder. All modules take the inputs of `Encoder`, and return
-float32.
+they have in BERT's checkpoints; `base_model` holds the encoder. All modules take the inputs of `Encoder`. Their last
+layer is computed in float32: in bfloat16, values far from 0 have no digits after the point, and scores that are near
+each other are equal.
 """
 
 import dataclasses
@@ -92,8 +93,7 @@ class MultipleChoice:
 class SequenceClassifier(nnx.Module):
   """Dropout and a dense layer on the pooled output.
 
-  Families without a pooler read the first position, most of them through a dense layer in the head. The last layer is
-  computed in float32, because values far from 0 have no digits after the point in bfloat16.
+  Families without a pooler read the first position, most of them through a dense layer in the head.
   """
 
   def __init__(
@@ -174,7 +174,7 @@ class PositionClassifier(nnx.Module):
       token_type_ids=token_type_ids,
       dropout_key=encoder_key,
     ).last_hidden_state
-    return self.classifier(dropout(head_key, x, self.dropout_rate)).astype(jnp.float32)
+    return self.classifier(dropout(head_key, x, self.dropout_rate).astype(jnp.float32))
 
 
 class SpanClassifier(nnx.Module):
@@ -198,7 +198,7 @@ class SpanClassifier(nnx.Module):
       token_type_ids=token_type_ids,
       dropout_key=dropout_key,
     ).last_hidden_state
-    return self.qa_outputs(x).astype(jnp.float32)
+    return self.qa_outputs(x.astype(jnp.float32))
 
 
 class ChoiceClassifier(nnx.Module):
@@ -231,8 +231,8 @@ class ChoiceClassifier(nnx.Module):
       dropout_key=encoder_key,
       first_only=True,
     )
-    scores = self.classifier(dropout(head_key, output.summary, self.dropout_rate))
-    return scores.reshape(ids.shape[:2]).astype(jnp.float32)
+    x = dropout(head_key, output.summary, self.dropout_rate)
+    return self.classifier(x.astype(jnp.float32)).reshape(ids.shape[:2])
 
 
 def encoder_of(model: nnx.Module) -> Encoder:

@@ -173,15 +173,16 @@ class WordConvolution(nnx.Module):
   def __call__(
     self, words: Int[Array, "batch height width"]
   ) -> Float[Array, "batch height width out"]:
-    kernel = self.kernel[...].astype(self.dtype)
+    # In float32, as a convolution adds up: here each of the 49 sums would be rounded, and in the gradient many more.
+    kernel = self.kernel[...]
     size, (height, width) = kernel.shape[0], words.shape[1:]
     border = size // 2
     words = jnp.pad(words, ((0, 0), (border, border), (border, border)), constant_values=_NUM_WORDS)
-    total = jnp.zeros((), self.dtype)
+    total = jnp.zeros((), kernel.dtype)
     for i, j in itertools.product(range(size), repeat=2):
       here = words[:, i : i + height, j : j + width]
       total = total + jnp.take(kernel[i, j], here, axis=0, mode="fill", fill_value=0)
-    return total
+    return total.astype(self.dtype)
 
 
 class Block(nnx.Module):

@@ -43,8 +43,8 @@ class Linear(nnx.Module):
 
   def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
     y = linear(x, self.weight[...].astype(x.dtype), self.platform)
-    bias = self.bias[...].astype(x.dtype)
-    return y + bias.reshape((1,) * (y.ndim - 1) + bias.shape)
+    # Spread before the cast: the gradient is a sum over all rows, which would lose its digits in bfloat16.
+    return y + jnp.broadcast_to(self.bias[...], y.shape).astype(x.dtype)
 
 
 class Embedding(nnx.Module):
@@ -105,7 +105,9 @@ def dropout(
   if key is None or rate == 0:
     return x
   kept = hash_bits(key, x.shape) >= jnp.uint32(rate * 2**32)
-  return jnp.where(kept, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
+  # In float32, because bfloat16 would round the factor itself, and so scale all of `x` wrongly.
+  scaled = (x.astype(jnp.float32) * (1 / (1 - rate))).astype(x.dtype)
+  return jnp.where(kept, scaled, jnp.zeros((), x.dtype))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Float32, Int
 
 from discipline_jax.models.attention import AttentionMask
 from discipline_jax.models.config import ModelConfig
@@ -106,10 +106,10 @@ class PretrainingModel(nnx.Module):
       elif positions is not None:
         x = x[:, 1:]  # after the first position
       table = self.base_model.embeddings.word_embeddings.weight[...]
-      logits = predictions(x, table).astype(jnp.float32)
+      logits = predictions(x, table)
     if seq_relationship is not None:
       x = dropout(head_key, output.summary, self.dropout_rate)
-      relation = seq_relationship(x).astype(jnp.float32)
+      relation = seq_relationship(x.astype(jnp.float32))
     return PretrainingOutput(logits, relation)
 
 
@@ -135,14 +135,14 @@ class Predictions(nnx.Module):
 
   def __call__(
     self, x: Float[Array, "batch positions hidden"], table: Float[Array, "*copies vocab features"]
-  ) -> Float[Array, "batch positions columns"]:
+  ) -> Float32[Array, "batch positions columns"]:
     table = split_rows(table, self.platform).astype(x.dtype)
     x = pin(self.transform(x), self.platform)
     logits = per_copy(lambda table, x: linear(x, table, self.platform), table, x)
-    bias = self.bias[...].astype(x.dtype)
-    missing = logits.shape[-1] - len(bias)
-    bias = jnp.pad(bias, (0, missing), constant_values=jnp.finfo(x.dtype).min)
-    return pin(logits, self.platform, "tensor") + bias[None, None]
+    missing = logits.shape[-1] - self.bias.shape[0]
+    bias = jnp.pad(self.bias[...], (0, missing), constant_values=jnp.finfo(jnp.float32).min)
+    # In float32, as is its gradient, a sum over all positions. In bfloat16 the highest logits would often be equal.
+    return pin(logits, self.platform, "tensor").astype(jnp.float32) + bias[None, None]
 
 
 class Transform(nnx.Module):

@@ -18,7 +18,8 @@ class Batches:
 
   A batch is padded to the bucket (see `round_up`) of its longest sample. To keep padding short, the samples of 50
   batches are sorted by length and then cut into batches, which come in random order. This order is the same for all
-  replicas, so the batches that they compute side by side at one step have similar lengths.
+  replicas, so the batches that they compute side by side at one step have similar lengths. The samples of the short
+  batch, which count more than others, are random ones.
 
   Attributes:
     steps_per_epoch: number of updates in which every sample is seen once.
@@ -86,11 +87,11 @@ class Batches:
     size, window = self._batch_size, self._batch_size * _WINDOW
     rng = np.random.default_rng([EPOCH_ORDER, epoch])  # no seed: the same for all replicas
     for start in range(0, shuffled.shape[1], window):
-      part = shuffled[:, start : start + window]  # a view, through which `shuffled` is changed
-      by_length = np.argsort(self._lengths[part], axis=1, kind="stable")
-      part[:] = np.take_along_axis(part, by_length, axis=1)
-      full = part[:, : part.shape[1] // size * size].reshape(len(part), -1, size)
-      part[:, : full[0].size] = full[:, rng.permutation(full.shape[1])].reshape(len(part), -1)
+      part = shuffled[:, start : start + window]
+      full = part[:, : part.shape[1] // size * size]  # a view, through which `shuffled` is changed
+      by_length = np.argsort(self._lengths[full], axis=1, kind="stable")
+      cut = np.take_along_axis(full, by_length, axis=1).reshape(len(full), -1, size)
+      full[:] = cut[:, rng.permutation(cut.shape[1])].reshape(full.shape)
     return shuffled
 
 

@@ -85,6 +85,13 @@ class TestAttention:
     for a, b in zip(*found, strict=True):
       np.testing.assert_allclose(a, b, atol=1e-6)
 
+  def test_bfloat16_maps_are_compared_in_float32(self):
+    maps = jax.nn.softmax(jax.random.normal(jax.random.key(0), (2, 1, 4, 300, 300)), axis=-1)
+    first, second = (np.asarray(one.astype(jnp.bfloat16), np.float64) for one in maps)
+    found = head_distances(*maps.astype(jnp.bfloat16), np.ones((1, 300), bool))
+    expected = np.abs(first[:, :, None] - second[:, None]).sum(-1).mean(-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
   def test_the_ends_of_the_scale(self):
     mask = np.ones((1, 4), bool)
     one = jnp.eye(4)[None, None]

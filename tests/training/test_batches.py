@@ -117,6 +117,16 @@ class TestUnlikeLengths:
     assert per_batch[:50] != sorted(per_batch[:50])
     assert per_batch != [batches.at(batches.steps_per_epoch + step)[1] for step in range(100)]
 
+  def test_the_short_batch_has_random_samples(self):
+    """A sample counts more there: it must not be the same, longest ones in each epoch."""
+    lengths = np.repeat(np.array([10, 20, 90], np.int32), [12, 12, 11])
+    batches = make(lengths, np.arange(35, dtype=np.int32)[None], (3,), batch_size=8)
+    last = [batches.at(5 * number + 4)[0] for number in range(50)]
+    short = np.stack([one[one >= 0] for one in last])
+    assert short.shape == (50, 3)
+    assert abs((lengths[short] == 90).mean() - 11 / 35) < 5 * (0.31 * 0.69 / 150) ** 0.5
+    assert len(np.unique(short)) == 35
+
   def test_a_replica_does_not_depend_on_its_neighbours(self):
     both = self.make()
     for replica in (0, 1):
