@@ -20,10 +20,10 @@ from discipline_jax.files.vector_files import (
   vector_file,
 )
 from discipline_jax.models.initialise import INITS
-from discipline_jax.predict import check_files, check_replaced, kept_columns
 from discipline_jax.programs.embedding import POOLINGS, Embedding
 from discipline_jax.programs.model import DTYPES
 from discipline_jax.runs.inputs import stamps
+from discipline_jax.table_files import check_files, check_replaced, kept_columns
 from discipline_jax.tasks.readers.rows import Column
 from discipline_jax.tasks.streamed import kept, scan, windows
 from discipline_jax.tasks.token_maps import KINDS

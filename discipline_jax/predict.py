@@ -3,9 +3,7 @@
 import csv
 import dataclasses
 import functools
-import pathlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -15,8 +13,7 @@ from ml_collections import ConfigDict
 from discipline_jax import command_line, tasks
 from discipline_jax.errors import UserError
 from discipline_jax.files import progress
-from discipline_jax.files.copies import fetched, local
-from discipline_jax.files.places import Path, place
+from discipline_jax.files.places import Path
 from discipline_jax.files.whole_files import whole_file
 from discipline_jax.models.functional import classifier_function
 from discipline_jax.models.initialise import SubTable, word_embeddings
@@ -25,6 +22,7 @@ from discipline_jax.programs.finetuning_plan import token_map
 from discipline_jax.programs.model import Model, resolve_model
 from discipline_jax.runs.check_inputs import check_model
 from discipline_jax.runs.saved import Saved, read_model
+from discipline_jax.table_files import check_files, check_replaced, kept_columns
 from discipline_jax.tasks.answer import Answer, Layout
 from discipline_jax.tasks.examples import Example
 from discipline_jax.tasks.features import NUM_SPECIAL, Features, featurise
@@ -39,7 +37,8 @@ from discipline_jax.training.samples import Batch, outputs_of
 from discipline_jax.training.sharding import mesh_of, platform_of, put, replicated, state_shardings
 from discipline_jax.training.update import make_eval_step
 
-_SPREAD = "spread"  # the column with the deviation over the replicas
+# Columns: the deviation over the replicas, and the symbol at a position.
+_SPREAD, _SYMBOL = "spread", "symbol"
 # Of answers about positions: a line for each position, or one for each sequence.
 _FORMATS = ("long", "string")
 
@@ -75,7 +74,7 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   own_columns, lines_of = _form(saved.task.answer, config)
   columns = [*own_columns, *([_SPREAD] if several else [])]
   keep = kept_columns(config, "predict", ["line", *columns])
-  rows, examples = read_unlabelled(
+  rows, symbols, examples = read_unlabelled(
     source,
     saved.task,
     config.task,
@@ -94,11 +93,14 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   together = saved.task.answer.combined(each) if several else None
   outputs, spreads = (each[0], None) if together is None else together
   with whole_file(output, text=True) as file:
-    writer = csv.writer(file)
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["line", *keep, *columns])
-    for i, (row, lines) in enumerate(zip(rows, lines_of(outputs, layout), strict=True)):
+    every = zip(rows, symbols, lines_of(outputs, layout), strict=True)
+    for i, (row, own_symbols, lines) in enumerate(every):
       kept = (row.place.rpartition(":")[2], *map(json_text, row.extra))
       spread = [] if spreads is None else [float(spreads[i])]
+      if _SYMBOL in own_columns:
+        lines = _with_symbols(lines, own_symbols)
       writer.writerows([*kept, *line, *spread] for line in lines)
   print(f"wrote {output}: {summary}")
 
@@ -155,7 +157,8 @@ def _form(answer: Answer, config: ConfigDict) -> tuple[list[str], Callable[..., 
   """
   command_line.one_of(config, {"predict.format": _FORMATS})
   if config.predict.format == "long":
-    return answer.columns, answer.rows
+    place, *others = answer.columns
+    return [place, *([_SYMBOL] if answer.of_positions else []), *others], answer.rows
   if not isinstance(answer, PositionAnswer):
     raise UserError(
       f"predict.format = {config.predict.format!r} is for answers about each position, and this run's are of kind"
@@ -164,72 +167,9 @@ def _form(answer: Answer, config: ConfigDict) -> tuple[list[str], Callable[..., 
   return list(answer.text_columns), answer.texts
 
 
-def kept_columns(config: ConfigDict, mode: str, own: Sequence[str]) -> list[str]:
-  """Returns the columns that `MODE.keep_columns` names; raises UserError if the output has such a column already.
-
-  Args:
-    config: of the command.
-    mode: the block of the config that is meant.
-    own: names of the columns that the output has anyway.
-  """
-  names = config[mode].keep_columns
-  columns = [] if names is None else [name.strip() for name in names.split(",")]
-  for column in columns:
-    if columns.count(column) > 1:
-      raise UserError(
-        f"{mode}.keep_columns = {names!r} names the column {column!r} twice; name it once"
-      )
-    if not column or column in own:
-      raise UserError(
-        f"{mode}.keep_columns = {names!r}: a column {column!r} cannot be written beside"
-        f" {', '.join(own)[:200]}; leave it out, or rename it in the table"
-      )
-  return columns
-
-
-def check_files(
-  config: ConfigDict, mode: str, suffixes: Sequence[str]
-) -> tuple[pathlib.Path, Path]:
-  """Returns the table to read and the file to write, `MODE.output`; raises UserError if they will not do.
-
-  Args:
-    config: of the command.
-    mode: the block of the config that is meant.
-    suffixes: those that the output may have.
-  """
-  source, output, kinds = config.task.path, config[mode].output, " or ".join(suffixes)
-  if source is None or output is None:
-    raise UserError(
-      f"mode = {mode} needs --config.task.path, a table, and --config.{mode}.output, a {kinds} file"
-    )
-  path = place(output)
-  has_folder = not isinstance(path, pathlib.Path) or (
-    path.absolute().parent.is_dir() and not path.is_dir()
-  )
-  if path.suffix not in suffixes or not has_folder:
-    raise UserError(
-      f"{mode}.output = {output!r} is not a {kinds} file in a folder that exists; set --config.{mode}.output"
-    )
-  if local(path).resolve() == local(place(source)).resolve():
-    raise UserError(
-      f"{mode}.output = {output!r} is task.path itself, which it would replace; set --config.{mode}.output"
-    )
-  return fetched(place(source)), path
-
-
-def check_replaced(output: Path, mode: str, is_own: Callable[[Any], bool]) -> None:
-  """Raises UserError if the file to write exists, and the mode has not written it before.
-
-  Args:
-    output: the file to write.
-    mode: the block of the config that names it.
-    is_own: says whether the mode wrote a file, or nobody did and it is empty.
-  """
-  if output.exists() and not is_own(output):
-    raise UserError(
-      f"mode {mode} did not write the file that is there, and would replace it, {output}; move it away, or set"
-      f" --config.{mode}.output to another file"
-    )
+def _with_symbols(lines: Iterable[list], symbols: Sequence[str]) -> list[list]:
+  """Puts the symbol behind the number of each position; what was cut off has no line."""
+  return [[place, symbol, *cells] for (place, *cells), symbol in zip(lines, symbols, strict=False)]
 
 
 def _is_own(path: Path) -> bool:

@@ -152,6 +152,9 @@ def test_a_string_a_row(finished, tmp_path):
       own = "".join(row["prediction"] for row in rows if row["line"] == line.split(",")[0])
       assert line.split(",")[1] == own
       assert len(own) == min(len(text), 18) == len(line.split(",")[2].split())
+  for number, text in enumerate(NEW, 2):
+    symbols = [row["symbol"] for row in rows if row["line"] == str(number)]
+    assert "".join(symbols) == text[:18]  # the others are cut off
 
 
 def train(kind, folder, *arguments):

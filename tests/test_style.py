@@ -22,7 +22,7 @@ LAYERS = (
   ("models",),
   ("analysis", "defaults"),
   ("modes", "arguments"),
-  ("command_line", "grids"),
+  ("command_line", "grids", "table_files"),
   ("tasks", "corpora"),
   ("training",),
   ("programs", "runs"),

@@ -53,7 +53,20 @@ def pretrained(result: Mapping) -> dict[str, str]:
       if result["tokens_per_second"]
       else ""
     ),
+    **_not_below_context(result["validation"]),
   }
+
+
+def _not_below_context(measured: Mapping[str, float]) -> dict[str, str]:
+  """Returns a caution if the loss is not below that of a model that looks at no neighbour; it may never leave that."""
+  for name, bound in measured.items():
+    loss = name.removesuffix("_without_context")
+    if loss != name and measured[loss] >= bound:
+      return {
+        "caution": f"{loss} is not below {name}, so nothing is learnt of the order of tokens; train for more updates,"
+        " or with another train.learning_rate"
+      }
+  return {}
 
 
 def _time(result: Mapping) -> str:

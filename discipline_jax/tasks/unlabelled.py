@@ -39,8 +39,8 @@ def read_unlabelled(
   pairs: bool,
   keep: Sequence[Column] = (),
   inputs: Inputs | None = None,
-) -> tuple[list[Row], list[Example]]:
-  """Returns the rows of a table, with the values of the columns to keep as `extra`, and their samples.
+) -> tuple[list[Row], list[Sequence[str]], list[Example]]:
+  """Returns the rows of a table, with the values of the columns to keep as `extra`, their symbols, and their samples.
 
   Args:
     path, task, options, trained, pairs, keep: see `each_unlabelled`.
@@ -50,18 +50,21 @@ def read_unlabelled(
     UserError: as `each_unlabelled`; also if most symbols do not occur in training, or most tokens are unknown.
   """
   samples = list(each_unlabelled(path, task, options, trained=trained, pairs=pairs, keep=keep)())
-  rows, alphabet = [row for row, _ in samples], task.alphabet
+  rows, symbols = [row for row, _ in samples], [own for _, own in samples]
+  alphabet = task.alphabet
   if inputs is not None:
     what, remedy = UNKNOWN_TOKENS
     check_unknown(scan(samples, inputs), (), {"other": remedy}, what)
   if alphabet is None:
-    return rows, [Example(own[0], None, own[1] if pairs else None) for _, own in samples]
+    examples = [Example(own[0], None, own[1] if pairs else None) for own in symbols]
+    return rows, symbols, examples
   if alphabet.is_open:
     _check_unseen([(row.place, own) for row, own in samples], set(alphabet.symbols))
-  sequences = encode([own for _, own in samples], alphabet)
-  return rows, [
-    Example(sequence, None, first=row.first) for row, sequence in zip(rows, sequences, strict=True)
+  examples = [
+    Example(sequence, None, first=row.first)
+    for row, sequence in zip(rows, encode(symbols, alphabet), strict=True)
   ]
+  return rows, symbols, examples
 
 
 def each_unlabelled(

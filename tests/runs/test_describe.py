@@ -86,3 +86,26 @@ def test_a_study_shows_the_interval_of_test():
   part = scores([measured([0, 0, 1], [0, 0, 0])], "accuracy")
   table = describe.side_by_side({"mine": result(validation=part, test=part)})
   assert table.splitlines()[1].split("  ")[-2:] == ["20.8 to 93.9, 3 samples", "10"]
+
+
+@pytest.mark.parametrize(("loss", "is_cautious"), [(2.9, False), (3.0, True), (3.1, True)])
+def test_a_pre_training_that_is_not_below_the_loss_without_context(loss, is_cautious):
+  lines = describe.pretrained(
+    {
+      "corpus": "nesting",
+      "tokens": 41249,
+      "entropy": 3.3,
+      "network": "bert 1 x 32",
+      "objective": "causal",
+      "steps": 40,
+      "validation": {"loss": loss + 0.7, "lm_loss": loss, "lm_loss_without_context": 3.0},
+      "kept_steps": [0, 40],
+      "seconds": 3,
+      "device": "1 x cpu",
+      "tokens_per_second": 0,
+      "input_wait": 0,
+    }
+  )
+  assert ("caution" in lines) == is_cautious
+  if is_cautious:
+    assert lines["caution"].startswith("lm_loss is not below lm_loss_without_context, so nothing")

@@ -271,7 +271,7 @@ class TestUnlabelled:
     path = written(tmp_path, "b,a\nsecond one,first one\n")
     config = defaults.finetune().task
     config.sequence_column = "a, b"
-    _, (example,) = read_unlabelled(path, task, config, trained=None, pairs=True)
+    *_, (example,) = read_unlabelled(path, task, config, trained=None, pairs=True)
     assert (example.sequence, example.second) == ("first one", "second one")
 
   def test_kmers_and_case(self, tmp_path):
@@ -279,19 +279,22 @@ class TestUnlabelled:
     task = read(written(tmp_path, "sequence,label\nacgt,0\nCGTT,1\n"), **fields)
     assert task.alphabet.symbols == ("AC", "CG", "GT", "TT")
     new = written(tmp_path, "id;sequence\nx;acg\ny;T T\n", "new.csv")
-    rows, examples = self.read(new, task, fields, keep=[Column("id", "predict.keep_columns")])
+    rows, symbols, examples = self.read(
+      new, task, fields, keep=[Column("id", "predict.keep_columns")]
+    )
     assert [row.extra for row in rows] == [("x",), ("y",)]
+    assert [[*own] for own in symbols] == [["AC", "CG"], ["TT"]]
     assert [one.sequence.tolist() for one in examples] == [[0, 1], [3]]
 
   def test_lower_case(self, tmp_path):
     task = read(written(tmp_path, "sequence,label\nACGT,0\nCGTT,1\n"))
     new = written(tmp_path, "sequence\nACGTACGT\nacg\n", "new.csv")
-    rows, _ = self.read(new, task, {})
+    rows, *_ = self.read(new, task, {})
     assert len(rows) == 2
     new = written(tmp_path, "sequence\nA\nacg\n", "new.csv")
     with pytest.raises(UserError, match=f"3 of 4 .*{new}:3; .*task.case=upper"):
       self.read(new, task, {})
-    _, examples = self.read(new, task, {}, case="upper")
+    *_, examples = self.read(new, task, {}, case="upper")
     assert [one.sequence for one in examples] == ["A", "ACG"]
 
   def test_rows_of_unknown_symbols_are_said(self, tmp_path, caplog):
