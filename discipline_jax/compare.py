@@ -12,7 +12,7 @@ from discipline_jax.comparison.candidates import candidates, of_baselines, of_ru
 from discipline_jax.comparison.inits import Trained, init_trial, train_init
 from discipline_jax.comparison.limits import limits
 from discipline_jax.comparison.schedule import fitted_grid, whole_grid
-from discipline_jax.comparison.trials import check_fields, make_trial
+from discipline_jax.comparison.trials import check_fields, each_warning_once, make_trial
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
@@ -27,6 +27,7 @@ from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.sharding import mesh_of
 
 
+@each_warning_once()
 def compare(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table and in sentences that say what the runs show and what they do not.
 

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line
 from discipline_jax.comparison.halving import candidate, count_updates, rungs_of, search_init
-from discipline_jax.comparison.trials import check_fields
+from discipline_jax.comparison.trials import check_fields, each_warning_once
 from discipline_jax.comparison.winners import show
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
@@ -21,6 +21,7 @@ from discipline_jax.training.optimizers import OPTIMIZERS
 from discipline_jax.training.sharding import mesh_of
 
 
+@each_warning_once()
 def search(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None:
   """Trains what is missing, and ends in a table of the winners: for each init the best optimizer and rate.
 

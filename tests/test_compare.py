@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+from absl import logging
 
 from discipline_jax import report
 from discipline_jax.compare import _settings
@@ -84,6 +85,19 @@ def test_each_init_goes_on_at_its_best_rate(compare, tmp_path, capsys):
   assert "rate 0.001 of 0.001, 0.01" in output.out
   assert any("lower rates are better for pretrained" in one for one in result["limits"])
   assert any("higher rates are better for scratch" in one for one in result["limits"])
+
+
+def test_a_warning_that_each_training_gives_is_shown_once(compare, caplog):
+  def shares(config, seed):
+    logging.warning("a part is small")
+    logging.warning("the rate is %g", config.train.learning_rate)
+    return better_pretrained(config, seed)
+
+  assert compare(shares) == (0, RUNS)
+  warnings = [one for one in caplog.messages if one.startswith(("a part", "the rate"))]
+  assert warnings == ["a part is small", "the rate is 0.001", "the rate is 0.01"]
+  logging.warning("a part is small")
+  assert caplog.messages.count("a part is small") == 2, "after the comparison nothing is left out"
 
 
 def test_a_finished_one_is_shown_and_an_unfinished_one_goes_on(compare, tmp_path, capsys):
