@@ -12,7 +12,7 @@ from discipline_jax.errors import UserError
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 # The names of these five special tokens in the vocabularies of families. PLUS-TFM has no [UNK], so X, the unknown amino
 # acid, takes its place.
-FAMILIES = (
+NAMES = (
   ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
   ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
   ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
@@ -51,7 +51,7 @@ def find_special_tokens(
   """
   named = {} if directory is None else _named_in_files(directory)
   found = {role: token for role, token in named.items() if token in ids}
-  family = next((names for names in FAMILIES if ids.keys() >= set(names)), None)
+  family = next((names for names in NAMES if ids.keys() >= set(names)), None)
   if family is not None:
     found = dict(zip(ROLES, family, strict=True)) | found
   if len(found) < len(ROLES):
@@ -63,7 +63,7 @@ def find_special_tokens(
   if lost:
     fields = ", ".join(f'"{role}_token"' for role in lost)
     raise UserError(
-      f"no special tokens such as {' '.join(FAMILIES[0])} for the roles {' '.join(lost)}, {source}; name the"
+      f"no special tokens such as {' '.join(NAMES[0])} for the roles {' '.join(lost)}, {source}; name the"
       f" vocabulary's own in tokenizer_config.json ({fields}), or give the model's own tokenizer"
     )
   other = next((role for role in ROLES[1:] if found[role] == found["pad"]), None)

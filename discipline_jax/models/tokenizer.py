@@ -13,10 +13,10 @@ from absl import logging
 from tokenizers import Encoding, Tokenizer
 
 from discipline_jax.errors import UserError
-from discipline_jax.models.special_tokens import FAMILIES, ROLES, find_special_tokens
+from discipline_jax.models.special_tokens import NAMES, ROLES, find_special_tokens
 from discipline_jax.models.symbol_tokenizer import lift_limit
 
-_BERT = FAMILIES[0]
+_BERT = NAMES[0]
 NUM_SPECIAL_TOKENS = len(ROLES)
 _SENTENCEPIECE = ("spiece.model", "sentencepiece.bpe.model")
 # Rows without a token are usual up to this number: tables are padded to a multiple of 8, 64 or 128 rows.
