@@ -156,9 +156,9 @@ def test_pre_training_is_planned(name, small, tmp_path, capsys):
     "uniform": "100,000 updates of 300 x 128 tokens",
     "flat:12x768": "num_hidden_layers 12",
     "nesting:12x768": "nesting",
-    "ablations": "objective  mlm, ",
+    "ablations": "objective  mlm; 15% of the tokens",
     "ablations:6x768_3": "num_attention_heads 3, num_hidden_layers 6",
-    "ablations:mask_0_20_80": "mask=0.0, same=0.2, random=0.8",
+    "ablations:mask_0_20_80": "0% of these are masked, 20% stay, 80% become random ones",
   }
   assert expected[name] in output.out
 

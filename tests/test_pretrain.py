@@ -208,7 +208,7 @@ def test_kmers_of_a_fasta_file(tmp_path, capsys):
     "--config.train.steps=2",
   ]
   assert in_process(tmp_path / "run", *arguments) == 0, capsys.readouterr().err
-  assert "span=2" in capsys.readouterr().err
+  assert "predicted in runs of 2" in capsys.readouterr().err
   step = tmp_path / "run" / "steps" / "2"
   corpus = json.loads((step / "pretraining.json").read_text())
   assert (corpus["symbols"], corpus["k"], corpus["text"]) == ("kmers", 2, False)

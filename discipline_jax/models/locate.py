@@ -139,7 +139,7 @@ def _local(checkpoint: str) -> pathlib.Path | None:
       f"{checkpoint} is a file, and a checkpoint is a directory; give the directory, {path.parent}"
     )
   name = checkpoint.partition("@")[0]
-  if checkpoint.startswith((".", "/", "~")) or name.count("/") > 1 or path.exists() or not name:
+  if checkpoint.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
     raise UserError(
       f"no checkpoint directory {checkpoint}; put config.json and model.safetensors of a Hugging Face model there,"
       " or give a hub id such as bert-base-uncased"

@@ -134,12 +134,18 @@ def test_a_revision_of_a_local_directory_is_an_error(hub, tmp_path, form):
   assert hub.revisions == []
 
 
-@pytest.mark.parametrize("checkpoint", ["./none", "/none", "~/none", "a/b/none", "file"])
+@pytest.mark.parametrize("checkpoint", ["./none", "/none", "~/none", "a/b/none"])
 @pytest.mark.parametrize("revision", [None, "v1"])
 def test_a_path_is_never_looked_for_on_the_hub(hub, tmp_path, checkpoint, revision):
-  (tmp_path / "file").touch()
   with pytest.raises(UserError, match=rf"directory {checkpoint}\b"):
     resolve(checkpoint, revision=revision)
+  assert hub.revisions == []
+
+
+def test_a_file_is_never_looked_for_on_the_hub(hub, tmp_path):
+  (tmp_path / "file").touch()
+  with pytest.raises(UserError, match="file is a file, and a checkpoint is a directory; give"):
+    resolve("file")
   assert hub.revisions == []
 
 
