@@ -12,7 +12,7 @@ from discipline_jax.comparison.candidates import candidates, of_baselines, of_ru
 from discipline_jax.comparison.inits import Trained, init_trial, train_init
 from discipline_jax.comparison.limits import limits
 from discipline_jax.comparison.schedule import fitted_grid, whole_grid
-from discipline_jax.comparison.trials import check_fields, each_warning_once, make_trial
+from discipline_jax.comparison.trials import check_fields, make_trial
 from discipline_jax.errors import RunFailed, UserError
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
@@ -22,6 +22,7 @@ from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
 from discipline_jax.programs.linear_models import PENALTY
 from discipline_jax.programs.timing import MIN_SEEDS, Grid
+from discipline_jax.repeated_warnings import each_warning_once
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.sharding import mesh_of

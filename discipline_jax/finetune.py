@@ -13,6 +13,7 @@ from discipline_jax.files.places import Path
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning, State
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
+from discipline_jax.repeated_warnings import each_warning_once
 from discipline_jax.runs import describe
 from discipline_jax.runs.predictions import write_predictions
 from discipline_jax.runs.result import envelope, scores
@@ -27,6 +28,7 @@ from discipline_jax.training.sharding import gather, mesh_of
 from discipline_jax.training.signals import Signals
 
 
+@each_warning_once()
 def finetune(
   config: ConfigDict, workdir: Path, *, dry_run: bool = False, is_cell: bool = False
 ) -> None:

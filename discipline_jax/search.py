@@ -7,13 +7,14 @@ from ml_collections import ConfigDict
 
 from discipline_jax import command_line
 from discipline_jax.comparison.halving import candidate, count_updates, rungs_of, search_init
-from discipline_jax.comparison.trials import check_fields, each_warning_once
+from discipline_jax.comparison.trials import check_fields
 from discipline_jax.comparison.winners import show
 from discipline_jax.files.places import Path
 from discipline_jax.models.initialise import INITS
 from discipline_jax.programs import finetuning_description
 from discipline_jax.programs.finetuning import Finetuning
 from discipline_jax.programs.finetuning_plan import Plan, make_plan
+from discipline_jax.repeated_warnings import each_warning_once
 from discipline_jax.runs.result import envelope
 from discipline_jax.runs.workdir import Workdir
 from discipline_jax.training.batches import epoch_steps

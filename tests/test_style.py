@@ -15,7 +15,7 @@ PACKAGE = ROOT / "discipline_jax"
 LAYERS = (
   ("errors",),
   ("label_metrics", "position_metrics"),
-  ("streams", "letters", "metrics", "launchers"),
+  ("streams", "letters", "metrics", "launchers", "repeated_warnings"),
   ("files",),
   ("exit_codes",),
   ("report",),

@@ -1,9 +1,7 @@
 """Makes and runs the fine-tunings that a comparison or a search consists of, each in a folder of its own."""
 
-import contextlib
 import json
-import logging as standard_logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,25 +16,6 @@ from discipline_jax.errors import NotFinite, UserError
 from discipline_jax.files.growing import each_record
 from discipline_jax.files.places import Path
 from discipline_jax.finetune import finetune
-
-
-@contextlib.contextmanager
-def each_warning_once() -> Iterator[None]:
-  """Leaves out warnings that have been given with the same words: each fine-tuning of the same data gives them anew."""
-  seen: set[str] = set()
-
-  def is_new(record: standard_logging.LogRecord) -> bool:
-    message = record.getMessage()
-    is_repeated = record.levelno == standard_logging.WARNING and message in seen
-    seen.add(message)
-    return not is_repeated
-
-  logger = logging.get_absl_logger()
-  logger.addFilter(is_new)
-  try:
-    yield
-  finally:
-    logger.removeFilter(is_new)
 
 
 def check_fields(config: ConfigDict, lists: Mapping[str, str], choices: Mapping[str, Any]) -> None:
