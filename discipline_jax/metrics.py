@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Num
 
+from discipline_jax.correlations import correlations
 from discipline_jax.label_metrics import label_scores
-from discipline_jax.position_metrics import correlations
 
 
 def vote(
@@ -148,7 +148,7 @@ def resampled(
   predicted: Num[np.ndarray, "samples ..."],
   counts: Num[np.ndarray, "resamples samples"],
 ) -> Float[np.ndarray, " resamples"]:
-  """Returns the scores of resamples, times 100, without a loop over them.
+  """Returns the scores of resamples, times 100.
 
   Args:
     metric: as in `score`, which gives the same for the samples repeated as often as `counts` says.
@@ -170,27 +170,8 @@ def resampled(
       counts = counts.astype(np.float64) @ table.reshape(-1, len(kinds))
     return class_scores(metric, kinds, size, counts)
   if sample_of is None:
-    return _correlations(metric, labels, predicted, counts)
+    sample_of = np.arange(len(labels))
   return correlations(metric, labels, predicted, sample_of, counts.astype(np.float64))
-
-
-def _correlations(
-  metric: str, labels: np.ndarray, predicted: np.ndarray, counts: np.ndarray
-) -> Float[np.ndarray, " resamples"]:
-  """Returns the correlation in each resample, times 100; 0 where one of the two is constant."""
-  x, y = (_resampled_ranks(values, counts) for values in (labels, predicted))
-  spread = [(counts * one * one).sum(1) for one in (x, y)]
-  # Exact, as ranks are halves of integers: one of the two is constant in a resample, or none is.
-  varies = (spread[0] > 0) & (spread[1] > 0)
-  if metric == "pearson":
-    total = np.maximum(counts.sum(1, keepdims=True), 1)
-    x, y = (
-      values - (counts * values).sum(1, keepdims=True) / total
-      for values in (labels.astype(np.float64), predicted.astype(np.float64))
-    )
-    spread = [(counts * one * one).sum(1) for one in (x, y)]
-  scale = np.sqrt(spread[0] * spread[1])
-  return 100 * np.where(varies, (counts * x * y).sum(1) / np.where(varies, scale, 1), 0)
 
 
 def class_scores(
@@ -257,17 +238,6 @@ def class_details(
       for i, name in enumerate(names)
     },
   }
-
-
-def _resampled_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-  """Returns the ranks [resamples, samples] that the samples have in each resample, less the mean rank.
-
-  Equal values share the mean of their ranks. The values are sorted once, not for every resample.
-  """
-  distinct, sizes = _grouped(values, counts)
-  last = np.cumsum(sizes, axis=1)
-  ranks = last - (sizes - 1) / 2 - (last[:, -1:] + 1) / 2
-  return ranks[:, np.searchsorted(distinct, values)]
 
 
 def _grouped(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

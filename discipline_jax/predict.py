@@ -68,20 +68,20 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   command_line.at_least(config, 1, ("eval.batch_size",))
   source, output = check_files(config, "predict", (".csv",))
   check_replaced(output, "predict", _is_own)
-  has_symbols = tasks.takes(saved.task.name, "symbols")
   replicas = _replicas(saved, config)
   several = len(replicas) > 1
   own_columns, lines_of = _form(saved.task.answer, config)
   columns = [*own_columns, *([_SPREAD] if several else [])]
   keep = kept_columns(config, "predict", ["line", *columns])
+  model = resolve_model(saved.config, saved.task)
   rows, symbols, examples = read_unlabelled(
     source,
     saved.task,
     config.task,
-    trained=saved.config.task if has_symbols else None,
+    trained=saved.config.task if tasks.takes(saved.task.name, "symbols") else None,
     pairs=saved.task.pairs,
     keep=[Column(name, "predict.keep_columns") for name in keep],
-    inputs=_text_inputs(saved),
+    inputs=_text_inputs(saved, model),
   )
   who = f"the mean of the {len(replicas)} replicas" if several else saved.describe(replicas[0])
   summary = f"predictions for {len(examples)} rows of {source} by {who} of {workdir}"
@@ -89,7 +89,7 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
     print(f"would write {output}: {summary}")
     return
   logging.info("%s", summary)
-  each, layout = _outputs(saved, examples, replicas, config)
+  each, layout = _outputs(saved, model, examples, replicas, config)
   together = saved.task.answer.combined(each) if several else None
   outputs, spreads = (each[0], None) if together is None else together
   with whole_file(output, text=True) as file:
@@ -105,12 +105,12 @@ def predict(config: ConfigDict, workdir: Path, *, dry_run: bool = False) -> None
   print(f"wrote {output}: {summary}")
 
 
-def _text_inputs(saved: Saved) -> Inputs | None:
+def _text_inputs(saved: Saved, model: Model) -> Inputs | None:
   """Returns how the run's model reads texts, so that unknown tokens can be counted; None for symbols."""
   if saved.task.alphabet is not None:
     return None
-  vocabulary = resolve_model(saved.config, saved.task).vocabulary
-  return text_inputs(vocabulary, np.arange(len(vocabulary.tokens)), saved.inputs.max_length)
+  rows = np.arange(len(model.vocabulary.tokens))
+  return text_inputs(model.vocabulary, rows, saved.inputs.max_length)
 
 
 def _with_long(saved: Saved, config: ConfigDict) -> Saved:
@@ -181,14 +181,17 @@ def _is_own(path: Path) -> bool:
 
 
 def _outputs(
-  saved: Saved, examples: list[Example], replicas: Sequence[int], config: ConfigDict
+  saved: Saved,
+  model: Model,
+  examples: list[Example],
+  replicas: Sequence[int],
+  config: ConfigDict,
 ) -> tuple[np.ndarray, Layout]:
   """Returns the outputs [replicas, samples or windows, ...] of some replicas, and where their symbols stand.
 
   If there is one answer for a whole sequence, the outputs of its windows are averaged.
   """
   task = dataclasses.replace(saved.task, read=lambda: {"all": examples})
-  model = resolve_model(saved.config, task)
   features, lengths = _padded(featurise(task, model.vocabulary, saved.inputs.max_length), saved)
   is_open = task.alphabet is not None and task.alphabet.is_open
   mesh = mesh_of(config)

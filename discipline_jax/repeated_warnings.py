@@ -15,8 +15,10 @@ def each_warning_once() -> Iterator[None]:
   seen: set[str] = set()
 
   def is_new(record: standard_logging.LogRecord) -> bool:
+    if record.levelno != standard_logging.WARNING:
+      return True
     message = record.getMessage()
-    is_repeated = record.levelno == standard_logging.WARNING and message in seen
+    is_repeated = message in seen
     seen.add(message)
     return not is_repeated
 

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "discipline_jax"
 # modules below it. Within a line, names do not import each other.
 LAYERS = (
   ("errors",),
-  ("label_metrics", "position_metrics"),
+  ("label_metrics", "correlations"),
   ("streams", "letters", "metrics", "launchers", "repeated_warnings"),
   ("files",),
   ("exit_codes",),

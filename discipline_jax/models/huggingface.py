@@ -24,10 +24,7 @@ from discipline_jax.models.weights import Weights, open_weights, read_tensor
 
 _READERS = 4
 # How the names of an encoder's weights begin, without the family's prefix (`bert.`). All other weights are of heads.
-_OF_ENCODER = re.compile(
-  r"(embeddings|encoder|transformer|prefix|final|layer_?norm)", re.IGNORECASE
-)
-_LAYER = re.compile(r"(?:encoder|transformer)\.layer\.(\d+)\.")
+_OF_ENCODER = r"(?i:embeddings|prefix|final|layer_?norm|encoder)"
 # How the names of tensors end that are not weights: constants, and the state of the Adam optimizer.
 _BUFFERS = ("position_ids", "token_type_ids", "adam_m", "adam_v")
 
@@ -199,10 +196,12 @@ def _check_rest(
   # If the encoder's names have the family's prefix, all names without it belong to heads.
   inside = [name.removeprefix(prefix) for name in others if name.startswith(prefix)]
   if not any(name.startswith(prefix) for name in weights):
-    inside = [name for name in others if _OF_ENCODER.match(name)]
+    of_encoder = re.compile(rf"{_OF_ENCODER}|{re.escape(checkpoint_name('encoder.', config))}")
+    inside = [name for name in others if of_encoder.match(name)]
   rest = [name for name in inside if not name.startswith("pooler.")]
-  layers = {int(match[1]) for name in rest if (match := _LAYER.match(name))}
-  surplus = {layer for layer in layers if layer >= config.num_hidden_layers}
+  layer = re.compile(re.escape(checkpoint_name("encoder.layer.", config)) + r"(\d+)\.")
+  layers = {name: int(match[1]) for name in rest if (match := layer.match(name))}
+  surplus = {number for number in layers.values() if number >= config.num_hidden_layers}
   if surplus:
     logging.warning(
       "%s has %d layers more than its config.json says (num_hidden_layers = %d); they are not used",
@@ -210,9 +209,7 @@ def _check_rest(
       len(surplus),
       config.num_hidden_layers,
     )
-  others = [
-    name for name in rest if not ((match := _LAYER.match(name)) and int(match[1]) in surplus)
-  ]
+  others = [name for name in rest if layers.get(name) not in surplus]
   if others:
     raise UserError(
       f"the checkpoint is not a plain {config.model_type}: it has {others[0]} ({len(others)} such weights),"

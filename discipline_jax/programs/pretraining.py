@@ -222,9 +222,8 @@ class Pretraining:
 
   @functools.cached_property
   def _create(self) -> Callable[[dict], TrainState]:
-    optimizer = make_optimizer(
-      self.config.train, lambda _: 0.0
-    )  # its state does not depend on the rate
+    # Its state does not depend on the rate.
+    optimizer = make_optimizer(self.config.train, lambda _: 0.0)
     return partial(TrainState.create, optimizer=optimizer)
 
   @functools.cached_property

@@ -3,6 +3,7 @@
 import json
 import logging
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -244,6 +245,18 @@ class TestFamily:
       read_config(directory)
     edit(directory, model_type="bert")  # the remedy
     models.load(str(directory))
+
+
+@pytest.mark.parametrize(
+  ("name", "field"), [("bert_relu", "num_hidden_layers"), ("distilbert_gelu", "n_layers")]
+)
+def test_layers_behind_the_last_one_of_the_config(name, field, testdata, tmp_path, caplog):
+  """transformers leaves them out, too."""
+  directory = tmp_path / name
+  shutil.copytree(testdata / "families" / name, directory)
+  edit(directory, **{field: 2})
+  assert len(models.load(str(directory)).encoder.layer) == 2
+  assert f"{directory} has 1 layers more than its config.json says" in caplog.text
 
 
 def write_tokens(directory, tokens, **fields):

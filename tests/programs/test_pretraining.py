@@ -137,6 +137,7 @@ def test_each_gradient_is_exchanged_once(program, costs):
 def test_nothing_but_the_update_runs_between_two_logs(program, tmp_path):
   state = program.start()
   program.compile(program.lower())
+  assert len(program.rates) == program.num_steps  # computed once, at the first use
   batches = program.batches(0)
 
   def two_updates() -> None:

@@ -1,4 +1,4 @@
-"""Correlations over the positions of samples, of which there may be millions, in resamples of whole samples."""
+"""Scores resamples of samples by correlations; a sample may have many positions, of which there may be millions."""
 
 from collections.abc import Callable
 
@@ -32,9 +32,8 @@ _OfResample = Callable[[Float[np.ndarray, " samples"]], float]
 
 def _of_ranks(labels: np.ndarray, predicted: np.ndarray, sample_of: np.ndarray) -> _OfResample:
   """Returns Spearman's correlation. The positions are sorted once, and a resample needs only sums along them."""
-  order = np.argsort(
-    labels, kind="stable"
-  )  # so that only what is about the other values is not in order
+  # In the order of the labels, so that only what is about the other values is not in order.
+  order = np.argsort(labels, kind="stable")
   labels, predicted, sample_of = labels[order], predicted[order], sample_of[order]
   x_ranks, y_ranks = _ranks(labels, sample_of), _ranks(predicted, sample_of)
 
